@@ -9,6 +9,17 @@ use std::path::{Path, PathBuf};
 /// Linux: `MemAvailable` of proc(5); memory.max, memory.current and memory.stat of control groups
 /// v2, memory.limit_in_bytes of v1.
 pub fn available() -> u64 {
+    least(of_machine, of_group)
+}
+
+/// Bytes that this process may have in all, whoever has taken what of them: what the machine has, or
+/// less where a control group sets a limit. 64 GiB where neither can be read.
+pub(crate) fn allowed() -> u64 {
+    least(|meminfo| line(meminfo, "MemTotal:"), limit)
+}
+
+/// The least of what is said of the machine and of the groups that this process is in.
+fn least(of_machine: impl Fn(&str) -> Option<u64>, of_group: impl Fn(&Path) -> Option<u64>) -> u64 {
     let machine = read("/proc/meminfo").and_then(|text| of_machine(&text));
     let groups = read("/proc/self/cgroup").map_or(Vec::new(), |text| groups(&text));
     let of_groups = groups.iter().filter_map(|group| of_group(group));
@@ -20,8 +31,12 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
 }
 
 fn of_machine(meminfo: &str) -> Option<u64> {
-    let line = |name: &str| meminfo.lines().find(|line| line.starts_with(name));
-    let line = line("MemAvailable:").or_else(|| line("MemTotal:"))?;
+    line(meminfo, "MemAvailable:").or_else(|| line(meminfo, "MemTotal:"))
+}
+
+/// The bytes on the line of this name.
+fn line(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find(|line| line.starts_with(name))?;
     let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     kibibytes.checked_mul(1024)
 }
@@ -48,12 +63,22 @@ fn groups(lines: &str) -> Vec<PathBuf> {
 
 /// What is left of a group's limit; what it could drop from its caches counts as free.
 fn of_group(folder: &Path) -> Option<u64> {
-    let number = |name: &str| read(folder.join(name))?.trim().parse::<u64>().ok();
-    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
-    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"));
+    let limit = limit(folder)?;
+    let used = number(folder, ["memory.current", "memory.usage_in_bytes"]);
     let caches = read(folder.join("memory.stat")).and_then(|text| inactive(&text));
     let used = used.unwrap_or(0).saturating_sub(caches.unwrap_or(0));
     Some(limit.saturating_sub(used))
+}
+
+/// A group's limit, if it has one.
+fn limit(folder: &Path) -> Option<u64> {
+    number(folder, ["memory.max", "memory.limit_in_bytes"])
+}
+
+/// The number in the first of these files that has one: of v2, then of v1.
+fn number(folder: &Path, names: [&str; 2]) -> Option<u64> {
+    let number = |name: &str| read(folder.join(name))?.trim().parse().ok();
+    names.into_iter().find_map(number)
 }
 
 fn inactive(stat: &str) -> Option<u64> {
@@ -73,7 +98,8 @@ mod tests {
         assert_eq!(of_machine(meminfo), Some(3000 * 1024));
         assert_eq!(of_machine("MemTotal: 4 kB"), Some(4096));
         assert_eq!(of_machine("nothing"), None);
-        assert!(available() > 1 << 20);
+        assert_eq!(line(meminfo, "MemTotal:"), Some(4000 * 1024));
+        assert!(available() > 1 << 20 && available() <= allowed());
     }
 
     #[test]
@@ -95,11 +121,14 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
         write("memory.max", "max\n");
-        assert_eq!(of_group(&folder), None);
+        assert_eq!((limit(&folder), of_group(&folder)), (None, None));
         write("memory.max", "1000\n");
         write("memory.current", "700\n");
         write("memory.stat", "anon 300\ninactive_file 400\n");
-        assert_eq!(of_group(&folder), Some(700));
+        assert_eq!((limit(&folder), of_group(&folder)), (Some(1000), Some(700)));
+        std::fs::remove_file(folder.join("memory.max")).unwrap();
+        write("memory.limit_in_bytes", "900\n");
+        assert_eq!((limit(&folder), of_group(&folder)), (Some(900), Some(600)));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -19,6 +19,7 @@ mod qr;
 mod refine;
 mod view;
 
+pub(crate) use available::allowed;
 pub use available::available;
 pub use cholesky::{cholesky, cholesky_ahead, cholesky_check, cholesky_solve, inverse};
 pub use lu::{

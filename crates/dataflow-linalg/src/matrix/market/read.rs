@@ -7,6 +7,7 @@ use crate::error::ShapeError;
 use crate::matrix::layout::{Layout, Structure};
 use crate::matrix::tiled::zero_tiles;
 use crate::matrix::{Tile, TiledMatrix};
+use crate::needs::allowed;
 use crate::scalar::{Precision, Scalar, c64};
 use dataflow_core::port::Memory;
 use std::collections::HashMap;
@@ -142,10 +143,10 @@ impl<R: BufRead> Reader<R> {
         memory: Arc<dyn Memory>,
         limit: u64,
     ) -> Result<TiledMatrix<T>, ReadError> {
-        self.expect_room::<T>(&layout, limit)
         if self.counts.stored > 0 || self.ended {
             return Err(self.refusal(None, Reason::AlreadyRead));
         }
+        self.expect_room::<T>(&layout, limit)
             .map_err(|reason| self.refusal(Some(self.size_line), reason))?;
         let mut tiles = zero_tiles::<T>(&layout, &memory);
         while let Some(entry) = self.next() {
@@ -441,20 +442,10 @@ impl Positions {
     }
 }
 
-/// Bytes of memory that this process may hope for: the machine's, or the container's if that is
-/// less; 64 GiB where the system does not say.
+/// Bytes of memory that this process may hope for: the machine's, or the limit of a control group that
+/// it is in, or its container, if that is less; 64 GiB where the system does not say.
 pub fn physical_memory() -> u64 {
-    let machine = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-            let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-            kibibytes.checked_mul(1024)
-        });
-    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
-    let container = container.ok().and_then(|text| text.trim().parse().ok());
-    let known = machine.into_iter().chain(container);
-    known.min().unwrap_or(1 << 36)
+    allowed()
 }
 
 #[cfg(test)]
