@@ -59,9 +59,11 @@ pub fn trtri<T: Scalar>(n: usize) -> u64 {
 /// ```
 pub fn getri<T: Scalar>(n: usize) -> u64 {
     let n = n as u128;
-    let (square, cube) = (n * n, 4 * (n * n).saturating_mul(n));
-    let multiplications = cube.saturating_add(3 * square + 5 * n) / 6;
-    let additions = cube.saturating_add(5 * n).saturating_sub(9 * square) / 6;
+    // Six times the counts: n·(n·(4n + 3) + 5) and n·(n − 1)·(4n − 5).
+    let each = n.saturating_mul(4 * n + 3).saturating_add(5);
+    let multiplications = n.saturating_mul(each) / 6;
+    let pairs = n * n.saturating_sub(1);
+    let additions = pairs.saturating_mul((4 * n).saturating_sub(5)) / 6;
     count::<T>(multiplications, additions)
 }
 
@@ -224,6 +226,9 @@ mod tests {
         // n/6·(n + 1)·(n + 2) and n/6·(n − 1)·(n − 2)
         assert_eq!(trtri::<f64>(1000), 167_167_000 + 166_167_000);
         assert_eq!((trtri::<f64>(0), trtri::<c64>(1)), (0, 6));
+        // n/6·(n·(4n + 3) + 5) and n/6·(n − 1)·(4n − 5)
+        assert_eq!(getri::<f64>(1000), 667_167_500 + 665_167_500);
+        assert_eq!((getri::<f64>(0), getri::<c64>(1)), (0, 12));
     }
 
     #[test]
@@ -263,8 +268,13 @@ mod tests {
         assert_eq!(potri::<f64>(most), u64::MAX);
         assert_eq!(trtri::<f64>(most), u64::MAX);
         assert_eq!(getrf::<f64>(most, most), u64::MAX);
+        for n in [1 << 42, most] {
+            assert_eq!(getri::<f64>(n), u64::MAX, "{n}");
+            assert_eq!(getri::<c32>(n), u64::MAX, "{n}");
+        }
         assert_eq!(getrs::<c64>(most, most), u64::MAX);
         assert_eq!(geqrf::<f64>(most, most), u64::MAX);
+        assert_eq!(unmqr::<c64>(most, most, most), u64::MAX);
         assert_eq!(gels::<c64>(most, 1 << 40, most), u64::MAX);
     }
 }
