@@ -86,6 +86,9 @@ pub fn getrf_unpivoted<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Option<u
 #[track_caller]
 pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
     let (m, n) = (b.rows(), b.cols());
+    if m == 0 {
+        return;
+    }
     let size = |x: T| x.re().abs().max(x.im().abs());
     let is_small = |j| size(u.get(j, j)) < smallest_normal::<T>();
     if !(0..n).any(is_small) {

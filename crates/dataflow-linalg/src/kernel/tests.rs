@@ -970,3 +970,21 @@ fn getrf_divides_by_pivots_below_the_smallest_normal_number() {
     check::<c32>((f32::MIN_POSITIVE / 16.0).into());
 }
 mod qr;
+
+#[test]
+fn elimination_of_no_rows_is_done_at_once_also_with_a_zero_pivot() {
+    fn check<T: Scalar>() {
+        let memory: Arc<dyn Memory> = Arc::new(Heap);
+        for format in FORMATS {
+            let mut none = Tile::<T>::new(0, 1, format, &memory);
+            for pivot in [0.0, 2.0] {
+                let u = Tile::from_rows([[T::from_real(pivot)]]);
+                for backend in backends() {
+                    eliminate(backend, &u, &mut none);
+                }
+            }
+            assert_eq!((none.rows(), none.cols()), (0, 1));
+        }
+    }
+    for_every_scalar!(check);
+}
