@@ -3,7 +3,8 @@
 //! # Law
 //! Sums run in one fixed order: within a tile column by column, then tile by tile in column order.
 //! So a norm depends on the matrix and its tile order, never on grid, threads or schedule.
-//! A NaN entry makes the norm NaN. A lower matrix is measured as the Hermitian one it stands for;
+//! A NaN entry makes the norm NaN, but a complex one with an infinite part counts as infinite, whatever
+//! its other part. A lower matrix is measured as the Hermitian one it stands for;
 //! imaginary parts on its diagonal are not read.
 //!
 //! # Elsewhere
@@ -375,6 +376,23 @@ mod tests {
                     let found = norm(&a, which, &Inline).unwrap();
                     assert!(is_bad(found), "{which:?} {bad} at {position}: {found}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn an_infinite_part_counts_as_infinite_beside_a_nan() {
+        for (re, im) in [(f64::INFINITY, f64::NAN), (f64::NAN, f64::NEG_INFINITY)] {
+            let a = TiledMatrix::from_fn(Layout::general(3, 3, 2).unwrap(), |i, j| match (i, j) {
+                (2, 1) => c64::new(re, im),
+                _ => c64::new(1.0, 0.0),
+            });
+            for which in NORMS {
+                assert_eq!(
+                    norm(&a, which, &Inline).unwrap(),
+                    f64::INFINITY,
+                    "{which:?}"
+                );
             }
         }
     }
