@@ -266,11 +266,14 @@ impl<T: Scalar> Herk<'_, T> {
 
     /// Also where nothing is added afterwards a Hermitian matrix has a real diagonal.
     fn scale(&self, on_diagonal: bool, tile: &mut Tile<T>) {
+        let is_real = on_diagonal && T::IS_COMPLEX && !self.is_symmetric();
+        // Before, for a product with β takes both parts; after, for ∞·0 is a NaN.
+        if is_real {
+            make_diagonal_real(tile);
+        }
         scale(self.beta, tile);
-        if on_diagonal && T::IS_COMPLEX && !self.is_symmetric() {
-            for i in 0..tile.rows() {
-                tile.set(i, i, T::from_real(tile.get(i, i).re()));
-            }
+        if is_real {
+            make_diagonal_real(tile);
         }
     }
 
@@ -285,6 +288,12 @@ impl<T: Scalar> Herk<'_, T> {
             Op::Transpose | Op::ConjTranspose => Op::ConjTranspose,
         };
         herk_add(self.backend, self.alpha.re(), (op, left), tile);
+    }
+}
+
+fn make_diagonal_real<T: Scalar>(tile: &mut Tile<T>) {
+    for i in 0..tile.rows() {
+        tile.set(i, i, T::from_real(tile.get(i, i).re()));
     }
 }
 

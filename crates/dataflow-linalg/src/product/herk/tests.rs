@@ -165,3 +165,26 @@ fn a_hermitian_square_has_a_real_diagonal_also_where_nothing_is_added() {
         }
     }
 }
+
+#[test]
+fn an_imaginary_part_on_the_diagonal_is_not_read_even_if_it_is_not_finite() {
+    let a = TiledMatrix::from_entries(Layout::general(5, 3, 2).unwrap(), &Random::new(1));
+    for im in [f64::NAN, f64::INFINITY] {
+        for (alpha, beta) in [(0.0, 1.3), (1.3, 1.3), (1.3, 1.0), (1.3, -2.0)] {
+            let squared = |im: f64| {
+                let c = TiledMatrix::from_fn(Layout::lower(5, 2).unwrap(), |i, j| match i == j {
+                    true => c64::new(0.3, im),
+                    false => c64::new(0.5, 0.25),
+                });
+                herk(alpha, Operand::plain(&a), beta, &c, Backend::Auto, &Inline).unwrap();
+                (0..5).map(|i| c.get(i, i).unwrap()).collect::<Vec<_>>()
+            };
+            assert_eq!(squared(im), squared(0.0), "{im}, {alpha}, {beta}");
+        }
+    }
+    let infinite = |_: usize, _: usize| c64::new(f64::INFINITY, 1.0);
+    let c = TiledMatrix::from_fn(Layout::lower(1, 1).unwrap(), infinite);
+    let empty = TiledMatrix::zeros(Layout::general(1, 0, 1).unwrap());
+    herk(1.0, Operand::plain(&empty), 2.0, &c, Backend::Auto, &Inline).unwrap();
+    assert_eq!(c.get(0, 0), Some(c64::new(f64::INFINITY, 0.0)));
+}
