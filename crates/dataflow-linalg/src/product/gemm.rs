@@ -252,6 +252,10 @@ task_space! {
             about.parameter("grid of A", self.a.matrix.distribution());
             about.parameter("grid of B", self.b.matrix.distribution());
         }
+            let operands = [self.a, self.b];
+            about.parameter("ops", format!("{:?}", operands.map(|of| of.op())));
+            let structures = operands.map(|of| of.matrix.structure());
+            about.parameter("structures", format!("{structures:?}"));
 
         /// Between ranks one step after the other, so that they need the same tiles at once; those of the next
         /// step are given before this one is computed. A chain is begun when no other can go on, and from a

@@ -227,3 +227,29 @@ fn what_does_not_fit_is_refused_with_all_shapes() {
         .contains("adjoint")
     );
 }
+
+/// The parameters that two ranks would not agree on.
+fn differing(spaces: [&Gemm<'_, f64>; 2]) -> Vec<String> {
+    let [a, b] = spaces.map(|space| {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        about.parameters().to_vec()
+    });
+    assert_eq!(a.len(), b.len());
+    let pairs = a.into_iter().zip(b).filter(|(a, b)| a != b);
+    pairs.map(|((name, _), _)| name).collect()
+}
+
+#[test]
+fn ranks_agree_on_how_the_operands_enter() {
+    let general = |m, n| vacant(Layout::general(m, n, 4).unwrap(), (1, 2));
+    let (square, triangle) = (general(4, 4), vacant(Layout::lower(4, 4).unwrap(), (1, 2)));
+    let (b, c) = (general(4, 8), general(4, 8));
+    let space = |a| Gemm::new(1.0, a, Operand::plain(&b), 0.0, &c, Backend::Auto).unwrap();
+    let plain = space(Operand::plain(&square));
+    assert!(differing([&plain, &plain]).is_empty());
+    let adjoint = space(Operand::adjoint(&square));
+    assert_eq!(differing([&plain, &adjoint]), ["ops"]);
+    let hermitian = space(Operand::plain(&triangle));
+    assert_eq!(differing([&plain, &hermitian]), ["structures"]);
+}
