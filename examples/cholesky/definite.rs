@@ -146,7 +146,7 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         })?;
         problem.outcome.digest = Some(digest(&l, runtime)?.to_string());
         if is_checked(settings, layout.rows()) {
-            let check = Check::new(&original, &l);
+            let check = Check::new(&original, &l)?;
             check.run(runtime)?;
             judge(check.residual(), problem.outcome)?;
         }

@@ -65,7 +65,7 @@ fn residual_across<T: Scalar>(p: u32, q: u32, seed: u64) -> f64 {
         factor.run(&Context::new(&Shuffled::new(seed)).across(courier))
     });
     let (residuals, _) = on_ranks(p * q, (seed, 2), |courier| {
-        let check = Check::new(&original, part(courier));
+        let check = Check::new(&original, part(courier)).unwrap();
         run_across(&check, &Context::new(&Shuffled::new(seed)).across(courier)).unwrap();
         check.residual()
     });

@@ -12,6 +12,7 @@
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
+use crate::error::LinalgError;
 use crate::matrix::check::{
     BlockView, Form, Rounding, backward_error, drop_imaginary_diagonal, subtract,
 };
@@ -33,7 +34,7 @@ use dataflow_core::space::placed;
 /// n³/3 flops, and a copy of the lower triangle of A.
 ///
 /// # Errors
-/// If a tile of `l` is not at hand.
+/// If `l` is not stored as [`Structure::Lower`], or a tile of it is not at hand.
 ///
 /// # Examples
 /// ```
@@ -46,8 +47,8 @@ use dataflow_core::space::placed;
 pub fn residual<T: Scalar>(
     original: &impl Entries<T>,
     l: &TiledMatrix<T>,
-) -> Result<f64, dataflow_core::Error> {
-    let check = Check::new(original, l);
+) -> Result<f64, LinalgError> {
+    let check = Check::new(original, l)?;
     check.run(&Inline)?;
     Ok(check.residual().unwrap_or(f64::NAN))
 }
@@ -87,21 +88,32 @@ pub struct Check<'a, T: Scalar> {
 
 impl<'a, T: Scalar> Check<'a, T> {
     /// The check of `l` against `original`, of which each rank reads the tiles that it has of `l`.
-    pub fn new(original: &'a dyn Entries<T>, l: &'a TiledMatrix<T>) -> Self {
+    ///
+    /// # Errors
+    /// If `l` is not stored as [`Structure::Lower`].
+    pub fn new(original: &'a dyn Entries<T>, l: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
         let n = l.rows();
+        if l.structure() != Structure::Lower {
+            let text = format!(
+                "a Cholesky factor is stored as Lower, this one is {:?}, {n} x {}",
+                l.structure(),
+                l.cols()
+            );
+            return Err(LinalgError::Shape(text));
+        }
         // The sums are added on one rank.
         let zeros = || rest::zero_sums((n, n), l.memory());
         let total = (l.layout().rank() == Rank(0)).then(zeros);
-        Check {
+        Ok(Check {
             original,
             l,
             nt: l.nt() as u32,
             all: l.layout().alone(),
             total: Store::new("total", total),
-        }
+        })
     }
 
-    /// Checks, with all ranks.
+    /// Checks what the factor is by now, with all ranks; as often as it changes.
     ///
     /// # Errors
     /// If a tile of the factor is not at hand; and what [`run_across`](dataflow_core::run_across)
@@ -110,7 +122,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         T::run_check(self, on)
     }
 
-    /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
+    /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε) by the last run, once the space has run; on other ranks than 0 `None`.
     pub fn residual(&self) -> Option<f64> {
         let total = self.total.get(0)?;
         let n = self.l.rows();
@@ -253,13 +265,17 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 }
             }
             Add { m, n } => {
-                let (m, n) = (m as usize, n as usize);
                 let [total, part] = flows.slots();
+                let total = total.update();
+                if self.neighbours(m, n)[0].is_none() {
+                    rest::clear(total);
+                }
+                let (m, n) = (m as usize, n as usize);
                 let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
                 let of_tile = SumsView::both(part.read(), shape);
                 let place = (self.all.row_range(m).start, self.all.col_range(n).start);
                 let (all, extent) = (self.l.rows(), Extent::of(Structure::Lower, m, n));
-                rest::add(total.update(), (all, all), of_tile, place, extent);
+                rest::add(total, (all, all), of_tile, place, extent);
             }
         }
         Ok(())
@@ -412,7 +428,7 @@ mod tests {
                 let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
                 let layout = Layout::lower(nt, 1).unwrap().distributed(grid, Rank(0));
                 let l = TiledMatrix::<f64>::vacant(layout.unwrap(), Arc::new(Heap));
-                verify(&Check::new(&l, &l), p * q)
+                verify(&Check::new(&l, &l).unwrap(), p * q)
                     .unwrap_or_else(|fault| panic!("nt = {nt} on {p} x {q}: {fault}"));
             }
         }
@@ -423,10 +439,40 @@ mod tests {
         let a = PositiveDefinite::new(20, 1);
         let l = tiled::<c64>(20, 3);
         for seed in 0..20 {
-            let check = Check::new(&a, &l);
+            let check = Check::new(&a, &l).unwrap();
             let on = Shuffled::new(seed).with_threads(2);
             check.run(&on).unwrap();
             assert_eq!(check.residual(), Some(residual(&a, &l).unwrap()));
         }
+    }
+
+    #[test]
+    fn a_check_says_what_the_factor_is_by_now() {
+        let a = |i: usize, j: usize| product::<f64>(i, j);
+        let l = tiled::<f64>(9, 4);
+        let first = l.store().get(0).unwrap();
+        let check = Check::new(&a, &l).unwrap();
+        let judged = || {
+            check.run(&Inline).unwrap();
+            check.residual().unwrap()
+        };
+        let right = judged();
+        assert!(right < 3.0, "{right}");
+        let mut spoiled = (*first).clone();
+        spoiled.set(0, 0, f64::NAN);
+        l.store().put(0, Version::new(spoiled));
+        assert!(judged().is_nan());
+        l.store().put(0, first);
+        assert_eq!(judged(), right);
+        assert_eq!(judged(), right);
+    }
+
+    #[test]
+    fn a_factor_that_is_not_stored_as_a_triangle_is_refused() {
+        let whole = TiledMatrix::<f64>::zeros(Layout::general(4, 3, 2).unwrap());
+        let a = |i: usize, j: usize| product::<f64>(i, j);
+        let refused = residual(&a, &whole).unwrap_err();
+        assert_eq!(refused.name(), "wrong_shape");
+        assert!(refused.to_string().contains("General, 4 x 3"), "{refused}");
     }
 }

@@ -128,7 +128,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         })
     }
 
-    /// Checks, with all ranks.
+    /// Checks what the factors are by now, with all ranks; as often as they change.
     ///
     /// # Errors
     /// If a tile of the factors is not at hand; and what
@@ -137,7 +137,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         T::run_lu_check(self, on).map_err(LinalgError::Run)
     }
 
-    /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε), once the space has run; on other ranks than 0 `None`.
+    /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε) by the last run, once the space has run; on other ranks than 0 `None`.
     pub fn residual(&self) -> Option<f64> {
         let total = self.total.get(0)?;
         let (m, n) = (self.lu.rows(), self.lu.cols());
@@ -448,12 +448,16 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             Subtract { m, n, k } => self.subtract((m, n, k), flows),
             Add { m, n } => {
                 let [total, part] = flows.slots();
+                let total = total.update();
+                if self.neighbours(m, n)[0].is_none() {
+                    rest::clear(total);
+                }
                 let (m, n) = (m as usize, n as usize);
                 let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
                 let of_tile = SumsView::both(part.read(), shape);
                 let place = (self.all.row_range(m).start, self.all.col_range(n).start);
                 let all = (self.lu.rows(), self.lu.cols());
-                rest::add(total.update(), all, of_tile, place, Extent::Whole);
+                rest::add(total, all, of_tile, place, Extent::Whole);
             }
         }
         Ok(())

@@ -658,3 +658,28 @@ fn what_is_not_finite_is_named_before_an_inverse_or_incremental_pivoting_and_end
         assert!(nan, "({row}, {col})");
     }
 }
+
+#[test]
+fn a_check_says_what_the_factors_are_by_now() {
+    let layout = Layout::general(13, 9, 4).unwrap();
+    let lu = TiledMatrix::<f64>::from_entries(layout, &Random::new(3));
+    let pivots = Pivots::new(&lu);
+    factor(&lu, &pivots, Backend::Auto, &Inline).unwrap();
+    let original = Random::new(3);
+    let check = Check::new(&original, &lu, &pivots).unwrap();
+    let judged = || {
+        check.run(&Inline).unwrap();
+        check.residual().unwrap()
+    };
+    let right = judged();
+    assert!(right < 2.0, "{right}");
+    let last = lu.n_slots() - 1;
+    let tile = lu.store().get(last).unwrap();
+    let mut spoiled = (*tile).clone();
+    spoiled.set(0, 0, f64::NAN);
+    lu.store().put(last, Version::new(spoiled));
+    assert!(judged().is_nan());
+    lu.store().put(last, tile);
+    assert_eq!(judged(), right);
+    assert_eq!(judged(), right);
+}

@@ -26,6 +26,11 @@ pub(crate) fn zero_sums<T: Scalar>(shape: (usize, usize), memory: &Arc<dyn Memor
     Tile::new(room::<T>(2 * n_sums(shape)), 1, Format::ColumnMajor, memory)
 }
 
+/// Forgets what was added before.
+pub(crate) fn clear<T: Scalar>(total: &mut Tile<T>) {
+    bytemuck::fill_zeroes(total.as_mut_slice());
+}
+
 /// A tile of which nothing is subtracted yet, given column-major without gaps.
 pub(crate) fn begun<T: Scalar>(
     elements: &[T],
