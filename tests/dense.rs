@@ -636,6 +636,30 @@ fn tiled_matrices_have_the_same_answers_over_ranks() {
 }
 
 #[test]
+fn a_matrix_that_nobody_distributed_is_refused_over_ranks_on_all_of_them() {
+    let told = launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let (n, nb) = (6, 2);
+        let definite = PositiveDefinite::new(n, 1);
+        let a = TiledMatrix::<f64>::from_entries(Layout::lower(n, nb).unwrap(), &definite);
+        let b = TiledMatrix::from_entries(Layout::general(n, 1, nb).unwrap(), &Random::new(3));
+        let ended = [
+            a.cholesky(runtime).err(),
+            a.solve(&b, runtime).err(),
+            norm(&a, Norm::One, runtime).err().map(LinalgError::Run),
+        ];
+        let told = ended.map(|error| error.unwrap().to_string());
+        let all = runtime.gather(told.join("\n").into_bytes())?;
+        Ok::<_, dataflow::Error>(all)
+    });
+    for of_rank in told.unwrap() {
+        for error in String::from_utf8(of_rank).unwrap().lines() {
+            let expected = ["matrix out of place", "seen from rank 0", "on rank 1"];
+            assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() {
     fn conditions(ranks: usize) -> [u64; 3] {
         let answers = |runtime: &Runtime| {

@@ -13,7 +13,8 @@ use crate::lu::{
     Check as LuCheck, Columns, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
-use crate::matrix::{Collect, Fill, Regular, Tile};
+use crate::matrix::seen::{misplaced, run_seen};
+use crate::matrix::{Collect, Fill, Regular, Tile, TiledMatrix};
 use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
 use crate::qr::{
     Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Solve as QrSolve, Tall,
@@ -22,7 +23,7 @@ use crate::scalar::{Scalar, c32, c64};
 use crate::weight::Weight;
 use dataflow_core::port::Executor;
 use dataflow_core::space::Erased;
-use dataflow_core::{Error, Report, run_across};
+use dataflow_core::{Error, Report};
 
 macro_rules! compiled {
     ($($name:ident is $space:ident),+; $($run:ident of $other:ident),+ $(,)?) => {
@@ -35,14 +36,23 @@ macro_rules! compiled {
                     Self: Scalar;
             )+
 
-            /// Runs this rank's part of a space over tiles, or of several one after another.
-            fn run_tiles(space: &Erased<'_, Tile<Self>>, on: &dyn Executor) -> Result<Report, Error>
+            /// Runs this rank's part of a space over tiles, or of several one after another. `of` are the
+            /// matrices whose tiles they are.
+            fn run_tiles(
+                space: &Erased<'_, Tile<Self>>,
+                of: &[&TiledMatrix<Self>],
+                on: &dyn Executor,
+            ) -> Result<Report, Error>
             where
                 Self: Scalar;
 
             $(
-                #[doc = concat!("Runs this rank's part of [`", stringify!($other), "`].")]
-                fn $run(space: &$other<'_, Self>, on: &dyn Executor) -> Result<Report, Error>
+                #[doc = concat!("Runs this rank's part of [`", stringify!($other), "`] of a matrix.")]
+                fn $run(
+                    space: &$other<'_, Self>,
+                    of: &TiledMatrix<Self>,
+                    on: &dyn Executor,
+                ) -> Result<Report, Error>
                 where
                     Self: Scalar;
             )+
@@ -72,13 +82,21 @@ macro_rules! compiled {
                 }
             )+
 
-            fn run_tiles(space: &Erased<'_, Tile<Self>>, on: &dyn Executor) -> Result<Report, Error> {
-                run_across(space, on)
+            fn run_tiles(
+                space: &Erased<'_, Tile<Self>>,
+                of: &[&TiledMatrix<Self>],
+                on: &dyn Executor,
+            ) -> Result<Report, Error> {
+                run_seen(space, misplaced(of, on), on)
             }
 
             $(
-                fn $run(space: &$other<'_, Self>, on: &dyn Executor) -> Result<Report, Error> {
-                    run_across(&Erased::new(space), on)
+                fn $run(
+                    space: &$other<'_, Self>,
+                    of: &TiledMatrix<Self>,
+                    on: &dyn Executor,
+                ) -> Result<Report, Error> {
+                    run_seen(&Erased::new(space), misplaced(&[of], on), on)
                 }
             )+
         }

@@ -1,20 +1,21 @@
 //! Graphs one after the other: as one graph, or what they cost together.
 
-use crate::matrix::Tile;
+use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report};
 
-/// Runs this rank's part of spaces one after another, as one graph without a barrier.
+/// Runs this rank's part of spaces over matrices one after another, as one graph without a barrier.
 pub(crate) fn run_series<'s, T: Scalar>(
     spaces: impl IntoIterator<Item = Erased<'s, Tile<T>>>,
+    of: &[&TiledMatrix<T>],
     on: &dyn Executor,
 ) -> Result<Report, Error> {
     let Rank(rank) = on.courier().rank();
     let series = Erased::series(spaces, rank..rank + 1)?;
-    T::run_tiles(&series, on)
+    T::run_tiles(&series, of, on)
 }
 
 /// What several graphs, one after the other, cost together.

@@ -119,7 +119,7 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// If a tile of the factor is not at hand; and what [`run_across`](dataflow_core::run_across)
     /// answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, dataflow_core::Error> {
-        T::run_check(self, on)
+        T::run_check(self, self.l, on)
     }
 
     /// ‖A − L Lᴴ‖₁ / (n ‖A‖₁ ε) by the last run, once the space has run; on other ranks than 0 `None`.

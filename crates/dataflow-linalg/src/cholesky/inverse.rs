@@ -117,7 +117,8 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     /// # Errors
     /// As [`inverse`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_tiles(&self.erased(), &[self.a], on)
+            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 }
 

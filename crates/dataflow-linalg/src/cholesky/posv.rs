@@ -55,7 +55,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let run = self.stages(b, |all| run_series(all, on))?;
+        let run = self.stages(b, |all| run_series(all, &[self.a, b], on))?;
         run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 

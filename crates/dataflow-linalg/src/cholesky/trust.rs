@@ -51,7 +51,9 @@ pub fn condition<T: Scalar>(
     let column = column.distributed(*l.distribution(), l.layout().rank())?;
     let estimate = inverse_norm(l.rows(), |_: Op, x: &mut [T]| {
         // A is its own adjoint.
-        let b = TiledMatrix::from_fn(column, |row, _| x[row]);
+        let entry = |row: usize, _: usize| x[row];
+        let b = TiledMatrix::beside(column, l.memory(), &entry, on);
+        let (b, _) = b.map_err(LinalgError::Run)?;
         solve(l, &b, backend, on)?;
         x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
         Ok::<_, LinalgError>(())

@@ -134,7 +134,7 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// If a tile of the factors is not at hand; and what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_lu_check(self, on).map_err(LinalgError::Run)
+        T::run_lu_check(self, self.lu, on).map_err(LinalgError::Run)
     }
 
     /// ‖P·A − L·U‖₁ / (n ‖A‖₁ ε) by the last run, once the space has run; on other ranks than 0 `None`.

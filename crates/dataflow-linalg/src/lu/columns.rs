@@ -128,7 +128,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a], on).map_err(LinalgError::Run)
     }
 
     /// Floating-point operations of a task.
@@ -480,7 +480,7 @@ mod tests {
             true => columns.erased(),
             false => tiles.erased(),
         };
-        T::run_tiles(&space, &on).unwrap();
+        T::run_tiles(&space, &[&a], &on).unwrap();
         [digest(&a).unwrap(), pivots.digest()]
     }
 

@@ -225,7 +225,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let columns = self.by_columns(on.n_workers());
-        T::run_tiles(&self.suited(&columns), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.suited(&columns), &[self.a], on).map_err(LinalgError::Run)
     }
 
     /// The same by whole columns, where they suit so many workers.

@@ -54,7 +54,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let run = self.stages(b, on.n_workers(), |all| run_series(all, on))?;
+        let run = self.stages(b, on.n_workers(), |all| run_series(all, &[self.a, b], on))?;
         run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
@@ -93,7 +93,7 @@ impl<T: Scalar> Unpivoted<'_, T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         let solve = Solve::new(self.a, pivots, Op::NoTranspose, b, self.backend)?;
-        regular(self.a, self.erased(), solve.parts(), on)
+        regular((self.a, b), self.erased(), solve.parts(), on)
     }
 }
 
@@ -104,13 +104,13 @@ impl<T: Scalar> Incremental<'_, T> {
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let solve = Replay::new(self.a, self.exchanges, b, self.backend)?;
-        regular(self.a, self.erased(), [solve.erased()], on)
+        regular((self.a, b), self.erased(), [solve.erased()], on)
     }
 }
 
 /// Runs a factorisation and a solution; between them zero pivots are looked for.
 fn regular<'s, T: Scalar>(
-    a: &'s TiledMatrix<T>,
+    (a, b): (&'s TiledMatrix<T>, &TiledMatrix<T>),
     factor: Erased<'s, Tile<T>>,
     solve: impl IntoIterator<Item = Erased<'s, Tile<T>>>,
     on: &dyn Executor,
@@ -120,7 +120,7 @@ fn regular<'s, T: Scalar>(
     for space in solve {
         all.push(space);
     }
-    let run = run_series(all, on);
+    let run = run_series(all, &[a, b], on);
     run.map_err(|error| LinalgError::of_run(error, a.rows()))
 }
 

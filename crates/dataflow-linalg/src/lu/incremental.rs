@@ -134,7 +134,7 @@ impl<'a, T: Scalar> Incremental<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a], on).map_err(LinalgError::Run)
     }
 
     /// Bytes of what a task hands on through a flow.

@@ -47,7 +47,7 @@ pub fn inverse<T: Scalar>(
     let factor = Factor::new(&a, &pivots, backend)?;
     a.scan(on)?;
     let (unit, made) = unit_like(&a, on)?;
-    let run = factor.inverse_stages(&unit, on.n_workers(), |all| run_series(all, on))?;
+    let run = factor.inverse_stages(&unit, on.n_workers(), |all| run_series(all, &[&a], on))?;
     let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     drop(unit);
     Ok((a, joined([made, run])))
@@ -94,7 +94,7 @@ pub fn invert<T: Scalar>(
     let (relay, turn) = (Relay { a: &lu }, Adjoint::over(&unit, &lu)?);
     let [down_and_up, rows] = solve.parts();
     let all = [relay.erased(), down_and_up, rows, turn.erased()];
-    let run = run_series(all, on).map_err(LinalgError::Run)?;
+    let run = run_series(all, &[&lu], on).map_err(LinalgError::Run)?;
     drop(unit);
     Ok((lu, joined([made, run])))
 }
@@ -104,10 +104,8 @@ fn unit_like<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-    let unit = TiledMatrix::vacant(*a.layout(), a.memory().clone());
     let identity = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
-    let made = unit.fill(&identity, on).map_err(LinalgError::Run)?;
-    Ok((unit, made))
+    TiledMatrix::beside(*a.layout(), a.memory(), &identity, on).map_err(LinalgError::Run)
 }
 
 /// The task space that hands on each tile of a matrix: to those who read it, and to who overwrites it.

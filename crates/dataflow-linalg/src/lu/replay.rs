@@ -103,7 +103,7 @@ impl<'a, T: Scalar> Replay<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.lu, self.b], on).map_err(LinalgError::Run)
     }
 
     /// Bytes of the steps by which tile (m, k) of the factors came about.

@@ -156,6 +156,6 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        run_series(self.parts(), on).map_err(LinalgError::Run)
+        run_series(self.parts(), &self.substitution.matrices(), on).map_err(LinalgError::Run)
     }
 }

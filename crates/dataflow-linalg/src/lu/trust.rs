@@ -53,7 +53,9 @@ pub fn condition<T: Scalar>(
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
     let estimate = inverse_norm(lu.rows(), |op: Op, x: &mut [T]| {
-        let b = TiledMatrix::from_fn(column, |row, _| x[row]);
+        let entry = |row: usize, _: usize| x[row];
+        let b = TiledMatrix::beside(column, lu.memory(), &entry, on);
+        let (b, _) = b.map_err(LinalgError::Run)?;
         solve(lu, pivots, op, &b, backend, on)?;
         x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
         Ok::<_, LinalgError>(())

@@ -38,7 +38,7 @@ impl<T: Scalar> TiledMatrix<T> {
             (self.rank_of(i, j), self.place(i as u32, j as u32))
         };
         let collect = Collect::new(self.store(), whole.n_slots(), &places, to);
-        T::run_collect(&collect, on)?;
+        T::run_collect(&collect, self, on)?;
         let tiles = collect.into_data();
         let here = tiles.filter(|_| on.courier().rank() == to);
         Ok(here.map(|tiles| {

@@ -1,9 +1,11 @@
 //! Each tile: a body called for every tile, on the rank that owns it.
 
 use super::Layout;
+use super::seen::run_seen;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, Report, run_across};
+use dataflow_core::space::Erased;
+use dataflow_core::{Error, Report};
 use std::fmt;
 
 /// A task without edges for each stored tile of a matrix, on its owner.
@@ -49,7 +51,16 @@ impl<'a> EachTile<'a> {
     /// # Errors
     /// A body's; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
-        run_across(self, on)
+        self.run_unless(None, on)
+    }
+
+    /// The same, refused on all ranks if one has a matrix out of place.
+    pub(super) fn run_unless(
+        &self,
+        misplaced: Option<String>,
+        on: &dyn Executor,
+    ) -> Result<Report, Error> {
+        run_seen(&Erased::new(self), misplaced, on)
     }
 }
 

@@ -46,8 +46,8 @@ impl<T: Scalar> TiledMatrix<T> {
             entries,
             tiles,
         };
-        // No other rank has a part in it.
-        T::run_tiles(&fill.erased(), &Context::new(on).across(&Alone))
+        // No other rank has a part in it, whichever the matrix is seen from.
+        T::run_tiles(&fill.erased(), &[], &Context::new(on).across(&Alone))
     }
 }
 

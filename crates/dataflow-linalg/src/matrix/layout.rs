@@ -27,7 +27,9 @@ pub enum Structure {
 /// Shape, tile order, stored part, tile format and distribution of a matrix, seen from one rank.
 ///
 /// The matrix is `rows × cols`; tile `(i, j)` begins at element `(i · nb, j · nb)` and is
-/// `nb × nb`, smaller at the lower and right edges. Built step by step; the default is one rank.
+/// `nb × nb`, smaller at the lower and right edges. Built step by step; the default is one rank: all
+/// tiles are rank 0's. A run over ranks is refused if another rank than that from which a matrix is seen
+/// has tiles of it ([`distributed`](Self::distributed) says from which).
 ///
 /// # Examples
 /// ```

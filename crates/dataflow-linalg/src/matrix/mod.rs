@@ -8,6 +8,7 @@
 //! | which rank owns a tile, which slot holds it? | [`distribution`], [`layout`] |
 //! | the matrix itself, and a task for each of its tiles | [`tiled`], [`EachTile`] |
 //! | who makes the tiles? | `fill` |
+//! | on which rank may a run take them? | `seen` |
 //! | how does one matrix become another, cut anew or transposed? | [`transfer`] |
 //! | how does a rank get all of it? | `collect` |
 //! | where do entries come from? | [`entries`], [`generate`], [`market`], [`convert`] |
@@ -36,6 +37,7 @@ pub mod norm;
 mod regular;
 pub(crate) mod rest;
 mod scan;
+pub(crate) mod seen;
 pub mod transfer;
 mod weighed;
 

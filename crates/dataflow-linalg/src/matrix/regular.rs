@@ -44,7 +44,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// [`LinalgError::Singular`] with the first that is, [`LinalgError::Overflow`] with the first that
     /// is not.
     pub(crate) fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let found = T::run_tiles(&Regular::new(self).erased(), on);
+        let found = T::run_tiles(&Regular::new(self).erased(), &[self], on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 }

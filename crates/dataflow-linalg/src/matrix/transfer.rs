@@ -10,7 +10,8 @@ use crate::error::LinalgError;
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::{Report, run_across, task_names};
+use dataflow_core::space::Erased;
+use dataflow_core::{Report, task_names};
 use std::ops::Range;
 
 task_names! {
@@ -49,8 +50,8 @@ pub struct Transfer<'a, T: Scalar> {
 /// once, one by one.
 ///
 /// # Errors
-/// If the shapes disagree, or a matrix is not stored as [`Structure::General`]; what [`run_across`]
-/// answers.
+/// If the shapes disagree, or a matrix is not stored as [`Structure::General`]; what
+/// [`run_across`](dataflow_core::run_across) answers.
 ///
 /// # Examples
 /// ```
@@ -69,7 +70,7 @@ pub fn transfer<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let transfer = Transfer::new(from, turn, to)?;
-    run_across(&transfer, on).map_err(LinalgError::Run)
+    T::run_tiles(&Erased::new(&transfer), &[from, to], on).map_err(LinalgError::Run)
 }
 
 impl<'a, T: Scalar> Transfer<'a, T> {

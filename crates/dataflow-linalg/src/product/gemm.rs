@@ -103,7 +103,8 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a.matrix, self.b.matrix, self.c], on)
+            .map_err(LinalgError::Run)
     }
 
     /// The update that a tile first used at (m, k) of op(A), or at (k, n) of op(B), waits for: on the
@@ -251,11 +252,11 @@ task_space! {
             about.parameter("beta", format!("{:?}", self.beta));
             about.parameter("grid of A", self.a.matrix.distribution());
             about.parameter("grid of B", self.b.matrix.distribution());
-        }
             let operands = [self.a, self.b];
             about.parameter("ops", format!("{:?}", operands.map(|of| of.op())));
             let structures = operands.map(|of| of.matrix.structure());
             about.parameter("structures", format!("{structures:?}"));
+        }
 
         /// Between ranks one step after the other, so that they need the same tiles at once; those of the next
         /// step are given before this one is computed. A chain is begun when no other can go on, and from a

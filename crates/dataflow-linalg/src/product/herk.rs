@@ -156,7 +156,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a.matrix, self.c], on).map_err(LinalgError::Run)
     }
 }
 

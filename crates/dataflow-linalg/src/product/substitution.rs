@@ -151,7 +151,12 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &self.matrices(), on).map_err(LinalgError::Run)
+    }
+
+    /// What it reads and what it overwrites.
+    pub(crate) fn matrices(&self) -> [&TiledMatrix<T>; 2] {
+        [self.a, self.b]
     }
 
     /// Whether there is anything to be solved.

@@ -129,7 +129,8 @@ impl<'a, T: Scalar> Torus<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a.matrix, self.b.matrix, self.c], on)
+            .map_err(LinalgError::Run)
     }
 
     /// Where tiles of A of step k enter their row of ranks, and tiles of B their column.

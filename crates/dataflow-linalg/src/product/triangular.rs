@@ -129,7 +129,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers, the same on every rank.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a.matrix, self.b], on).map_err(LinalgError::Run)
     }
 
     fn is_spread(&self) -> bool {

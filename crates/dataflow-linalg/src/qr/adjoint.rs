@@ -87,7 +87,7 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a, self.into], on).map_err(LinalgError::Run)
     }
 
     fn turned(&self, tile: &Tile<T>) -> Tile<T> {

@@ -119,7 +119,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a, self.c], on).map_err(LinalgError::Run)
     }
 
     /// Whether the steps run in the order of the factorisation.

@@ -82,7 +82,7 @@ pub fn arrange<T: Scalar>(
     let layout = alike(a.layout(), (a.rows(), a.cols()))?;
     let made = TiledMatrix::vacant(layout, a.memory().clone());
     let space = Arrange::new(a, lines, order, &made)?;
-    let report = T::run_tiles(&space.erased(), on).map_err(LinalgError::Run)?;
+    let report = T::run_tiles(&space.erased(), &[a], on).map_err(LinalgError::Run)?;
     Ok((made, report))
 }
 

@@ -46,8 +46,8 @@ pub fn check<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Ratios, LinalgError> {
     let (m, k) = (a.rows(), a.rows().min(a.cols()));
-    let rest = TiledMatrix::vacant(*a.layout(), a.memory().clone());
-    rest.fill(original, on).map_err(LinalgError::Run)?;
+    let rest = TiledMatrix::beside(*a.layout(), a.memory(), original, on);
+    let (rest, _) = rest.map_err(LinalgError::Run)?;
     let norm = norm(&rest, Norm::One, on).map_err(LinalgError::Run)?;
     let (formed, r) = (form(a, q, k, Backend::Faer, on)?, triangle(a, on)?);
     // A ← A − Q·R
@@ -112,8 +112,9 @@ pub fn least_squares_ratio<T: Scalar>(
     let (m, n, nrhs) = (a.rows(), a.cols(), b.cols());
     let right = norm(b, Norm::One, on).map_err(LinalgError::Run)?;
     let rest = residual(Operand::plain(a), Operand::plain(x), b, on)?;
-    let none = TiledMatrix::vacant(alike(a.layout(), (n, nrhs))?, a.memory().clone());
-    none.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
+    let layout = alike(a.layout(), (n, nrhs))?;
+    let none = TiledMatrix::<T>::beside(layout, a.memory(), &|_, _| T::zero(), on);
+    let (none, _) = none.map_err(LinalgError::Run)?;
     // 0 ← 0 − Aᴴ·(B − A·X)
     let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on)?;
     let rounding = (m.max(n).max(nrhs) as f64 * T::EPSILON).max(tolerance);

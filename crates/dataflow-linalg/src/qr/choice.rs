@@ -93,7 +93,7 @@ pub fn choose<T: Scalar>(
 ) -> Result<(Vec<usize>, Report), LinalgError> {
     let order = OnceLock::new();
     let choice = Choice::new(a, &order, backend)?;
-    let report = T::run_tiles(&choice.erased(), on).map_err(LinalgError::Run)?;
+    let report = T::run_tiles(&choice.erased(), &[a], on).map_err(LinalgError::Run)?;
     // A run that ended well has told every rank.
     Ok((order.into_inner().unwrap_or_default(), report))
 }

@@ -123,7 +123,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// As [`factor`], the same on every rank; and what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a], on).map_err(LinalgError::Run)
     }
 
     /// The rows of tiles that a task changes, by flow.

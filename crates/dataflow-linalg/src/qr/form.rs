@@ -42,9 +42,8 @@ pub(super) fn unit<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let one = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
-    let unit = TiledMatrix::vacant(alike(a.layout(), shape)?, a.memory().clone());
-    unit.fill(&one, on).map_err(LinalgError::Run)?;
-    Ok(unit)
+    let unit = TiledMatrix::beside(alike(a.layout(), shape)?, a.memory(), &one, on);
+    Ok(unit.map_err(LinalgError::Run)?.0)
 }
 
 /// R of a factored matrix, min(m, n) × n, with its zeros; each rank copies its own tiles.

@@ -113,7 +113,7 @@ impl<'a, T: Scalar> Leading<'a, T> {
     /// [`LinalgError::Overflow`] if R is not finite; what [`run_across`](dataflow_core::run_across)
     /// answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let run = T::run_tiles(&self.erased(), on);
+        let run = T::run_tiles(&self.erased(), &[self.r], on);
         run.map_err(|error| LinalgError::of_run(error, self.r.rows()))
     }
 

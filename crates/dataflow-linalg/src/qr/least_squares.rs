@@ -71,8 +71,8 @@ pub fn least_squares<T: Scalar>(
     expect_fit(a, b)?;
     let looks = [a.scan(on)?, b.scan(on)?];
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
-    let x = TiledMatrix::vacant(solution, b.memory().clone());
-    let fill = x.fill(&|_, _| T::zero(), on).map_err(LinalgError::Run)?;
+    let zeros = TiledMatrix::<T>::beside(solution, b.memory(), &|_, _| T::zero(), on);
+    let (x, fill) = zeros.map_err(LinalgError::Run)?;
     let run = match a.rows() >= a.cols() {
         true => {
             let q = Reflectors::new(a.layout(), options);
@@ -225,11 +225,11 @@ pub fn solve<T: Scalar>(
     let run = match op {
         Op::NoTranspose => {
             let turn = Apply::new(a, q, (Side::Left, Op::ConjTranspose), b, backend)?;
-            run_series([turn.erased(), solve.erased()], on)
+            run_series([turn.erased(), solve.erased()], &[a, b, x], on)
         }
         Op::Transpose | Op::ConjTranspose => {
             let turn = Apply::new(a, q, (Side::Left, Op::NoTranspose), x, backend)?;
-            run_series([solve.erased(), turn.erased()], on)
+            run_series([solve.erased(), turn.erased()], &[a, b, x], on)
         }
     };
     let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
@@ -257,7 +257,7 @@ impl<T: Scalar> Factor<'_, T> {
         let run = match self.a.rows() > self.a.cols() {
             true => self.and_least_squares(b, x, on)?,
             false => {
-                let run = self.stages((b, x), |all| run_series(all, on))?;
+                let run = self.stages((b, x), |all| run_series(all, &[self.a, b, x], on))?;
                 run.map_err(|error| LinalgError::of_run(error, self.a.rows()))?
             }
         };
@@ -289,7 +289,8 @@ impl<T: Scalar> Factor<'_, T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         let (a, found) = (self.a, OnceLock::new());
-        let run = self.least_squares_stages((b, x), &found, |all| run_series(all, on))?;
+        let run =
+            self.least_squares_stages((b, x), &found, |all| run_series(all, &[a, b, x], on))?;
         let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
         let shape = (a.rows(), a.cols());
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
@@ -360,7 +361,7 @@ pub(super) fn wide<T: Scalar>(
         (b, x),
         (options, backend),
         (look, &found),
-        |all| run_series(all, on),
+        |all| run_series(all, &[a, b, x], on),
     )?;
     let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     if look == Look::First {

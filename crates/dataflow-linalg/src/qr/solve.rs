@@ -96,7 +96,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), on).map_err(LinalgError::Run)
+        T::run_tiles(&self.erased(), &[self.a, self.b, self.x], on).map_err(LinalgError::Run)
     }
 
     /// Whether the last rows are solved first.

@@ -214,10 +214,10 @@ impl<'a, T: Scalar> System<'a, T> {
         let column = Layout::general(n, 1, of_b.nb())?.with_format(of_b.format());
         let column = column.distributed(*of_b.distribution(), of_b.rank())?;
         let mut solved = |op: Op, x: &mut [T]| {
-            let b = TiledMatrix::vacant(column, self.b.memory().clone());
             let from: &[T] = x;
-            b.fill(&|row: usize, _: usize| from[row], on)
-                .map_err(LinalgError::Run)?;
+            let entry = |row: usize, _: usize| from[row];
+            let b = TiledMatrix::beside(column, self.b.memory(), &entry, on);
+            let (b, _) = b.map_err(LinalgError::Run)?;
             solve(op, &b)?;
             let solution = entries(&b, on).map_err(LinalgError::Run)?;
             x.copy_from_slice(&solution);

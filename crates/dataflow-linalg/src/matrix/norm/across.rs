@@ -86,7 +86,7 @@ fn measured<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(Sums, Report), Error> {
     let measure = Measure::new(a, what);
-    let report = T::run_measure(&measure, on)?;
+    let report = T::run_measure(&measure, a, on)?;
     // A run that ended well has told every rank; of an empty matrix there is nothing to tell.
     let told = measure.told.into_inner();
     let sums = told.unwrap_or_else(|| what.start(a.layout()));

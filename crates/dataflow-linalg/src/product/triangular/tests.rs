@@ -120,7 +120,7 @@ impl Case {
         let before = |i: usize, j: usize| -> T { Random::new(9).entry(i, j) };
         let b = TiledMatrix::from_fn(general(m, n, cut), before);
         let space = self.space(alpha, &a, &b);
-        let report = T::run_tiles(&space, on).unwrap();
+        let report = T::run_tiles(&space, &[&a, &b], on).unwrap();
         let most = if self.solves { 0 } else { b.n_slots() as u64 };
         prop_assert!(report.copies() <= most, "{} copies", report.copies());
         let after = |i: usize, j: usize| b.get(i, j).unwrap();

@@ -162,7 +162,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
     /// The first entry of A or B that is not finite; what [`run`](dataflow_core::run) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let (m, n) = self.a.dim();
-        let run = T::run_tiles(&self.erased(), on);
+        let run = T::run_tiles(&self.erased(), &[], on);
         run.map_err(|error| match LinalgError::of_run(error, m) {
             // Columns of B are counted on from those of A.
             LinalgError::NotFinite { row, col } if col >= n as u64 => LinalgError::NotFinite {

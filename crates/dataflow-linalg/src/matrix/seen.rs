@@ -1,0 +1,236 @@
+//! Seen: a run over ranks takes tiles on the rank that they are seen from, and is refused elsewhere.
+//!
+//! # Law
+//! A layout says from which rank a matrix is seen; one that nobody has distributed is all rank 0's. On any
+//! other rank no task knows its tiles: a run would leave them as they are, and say that all is well. So
+//! they refuse the run, on all ranks, before it begins. A matrix without tiles is a mere name for what
+//! another rank has, and may be seen from there.
+
+use super::{Entries, Layout, TiledMatrix};
+use crate::scalar::Scalar;
+use dataflow_core::port::{Executor, Memory, Wire};
+use dataflow_core::prelude::*;
+use dataflow_core::space::Erased;
+use dataflow_core::{Error, Report, run_across};
+use std::sync::Arc;
+
+/// The first of these matrices that has tiles on this rank, though it is seen from another: in words.
+pub(crate) fn misplaced<T: Scalar>(
+    matrices: &[&TiledMatrix<T>],
+    on: &dyn Executor,
+) -> Option<String> {
+    let here = on.courier().rank();
+    let is_misplaced = |of: &TiledMatrix<T>| {
+        let store = of.store();
+        of.layout().rank() != here && (0..store.len()).any(|slot| store.get(slot).is_some())
+    };
+    let found = matrices.iter().find(|matrix| is_misplaced(matrix))?;
+    let (name, rows, cols) = (found.store().name(), found.rows(), found.cols());
+    let there = found.layout().rank();
+    Some(format!(
+        "{name:?} of {rows} x {cols} with tiles, seen from {there} (Layout::distributed has it seen from \
+         {here}; with Context::across(&Alone) a rank works by itself)"
+    ))
+}
+
+/// Runs this rank's part of a space; refused, on all ranks, if there is a matrix out of place.
+pub(crate) fn run_seen<D: Wire>(
+    space: &Erased<'_, D>,
+    misplaced: Option<String>,
+    on: &dyn Executor,
+) -> Result<Report, Error> {
+    let Some(matrix) = misplaced else {
+        return run_across(space, on);
+    };
+    let refusal = Refusal { space, matrix };
+    // All ranks hear of it where they agree on the run: there is none beside this one if it goes on.
+    run_across(&Erased::new(&refusal), on)?;
+    let text = format!("{MISPLACED}: {}", refusal.matrix);
+    Err(Error::parameters_differ(text))
+}
+
+/// What a rank says that refuses a run.
+const MISPLACED: &str = "matrix out of place";
+
+/// A run that no rank agrees to, without tasks.
+struct Refusal<'a, S> {
+    space: &'a S,
+    matrix: String,
+}
+
+impl<S: TaskSpace> TaskSpace for Refusal<'_, S> {
+    type Task = u64;
+    type Datum = S::Datum;
+
+    fn describe(&self, about: &mut Description) {
+        self.space.describe(about);
+        about.parameter(MISPLACED, &self.matrix);
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        std::iter::empty()
+    }
+
+    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+
+    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+
+    fn run(&self, _: u64, _: &mut Flows<'_, S::Datum>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+impl<T: Scalar> TiledMatrix<T> {
+    /// A matrix for runs beside one of the same ranks: with these entries where it is seen from this rank,
+    /// elsewhere without tiles.
+    pub(crate) fn beside(
+        layout: Layout,
+        memory: &Arc<dyn Memory>,
+        entries: &impl Entries<T>,
+        on: &dyn Executor,
+    ) -> Result<(Self, Report), Error> {
+        let made = TiledMatrix::vacant(layout, memory.clone());
+        let report = match layout.rank() == on.courier().rank() {
+            true => made.fill(entries, on)?,
+            false => Report::default(),
+        };
+        Ok((made, report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Backend, Side};
+    use crate::matrix::generate::PositiveDefinite;
+    use crate::matrix::norm::{Norm, norm};
+    use crate::matrix::transfer::{Turn, transfer};
+    use crate::matrix::{Distribution, Grid};
+    use crate::product::{Operand, TriangularOperand, gemm, herk, trmm, trsm};
+    use crate::qr::Options;
+    use crate::{cholesky, lu, qr};
+    use dataflow_core::port::{Alone, Context, Courier, Heap, Inbox, Inline, Line, Terms};
+
+    /// The second of two ranks, which opens no run: it says what it was to agree on.
+    struct Second;
+
+    impl Courier for Second {
+        fn rank(&self) -> Rank {
+            Rank(1)
+        }
+
+        fn n_ranks(&self) -> usize {
+            2
+        }
+
+        fn open(&self, terms: &Terms, _: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
+            let (name, value) = terms.settings.last().unwrap();
+            Err(Error::parameters_differ(format!("{name}: {value}")))
+        }
+    }
+
+    /// What a run on the second rank is refused with.
+    fn told<R, E: std::fmt::Display>(ended: Result<R, E>) -> String {
+        ended.map(drop).unwrap_err().to_string()
+    }
+
+    /// A square matrix and its triangle, with tiles or without, as `layout` has them seen.
+    fn given(with_tiles: bool, seen: impl Fn(Layout) -> Layout) -> [TiledMatrix<f64>; 2] {
+        let layouts = [Layout::general(5, 5, 2), Layout::lower(5, 2)];
+        layouts.map(|layout| match with_tiles {
+            true => TiledMatrix::from_entries(seen(layout.unwrap()), &PositiveDefinite::new(5, 1)),
+            false => TiledMatrix::vacant(seen(layout.unwrap()), Arc::new(Heap)),
+        })
+    }
+
+    /// What each kind of run is refused with, by name.
+    fn all_told([a, l]: &[TiledMatrix<f64>; 2]) -> Vec<(&'static str, String)> {
+        let (auto, options) = (Backend::Auto, Options::of_order(2));
+        let on = &Context::new(&Inline).across(&Second);
+        let pivots = lu::Pivots::new(a);
+        let q = qr::Reflectors::new(a.layout(), options);
+        let [made, b] = [(); 2].map(|()| TiledMatrix::vacant(*a.layout(), Arc::new(Heap)));
+        let (plain, triangle) = (Operand::plain(a), TriangularOperand::lower(l));
+        let original = PositiveDefinite::new(5, 1);
+        vec![
+            ("scan", told(a.scan(on))),
+            ("regular", told(lu::expect_regular(a, on))),
+            ("norm", told(norm(a, Norm::One, on))),
+            ("collect", told(a.collect(Rank(0), on))),
+            ("transfer", told(transfer(a, Turn::Plain, &made, on))),
+            ("gemm", told(gemm(1.0, plain, plain, 0.0, &b, auto, on))),
+            ("herk", told(herk(1.0, plain, 1.0, l, auto, on))),
+            ("trmm", told(trmm(Side::Left, 1.0, triangle, &b, auto, on))),
+            ("trsm", told(trsm(Side::Left, 1.0, triangle, &b, auto, on))),
+            (
+                "cholesky",
+                told(cholesky::Factor::new(l, auto).unwrap().run(on)),
+            ),
+            (
+                "definite",
+                told(cholesky::Factor::new(l, auto).unwrap().and_solve(&b, on)),
+            ),
+            (
+                "inverse",
+                told(cholesky::Inverse::new(l, auto).unwrap().run(on)),
+            ),
+            (
+                "check of l",
+                told(cholesky::Check::new(&original, l).unwrap().run(on)),
+            ),
+            (
+                "lu",
+                told(lu::Factor::new(a, &pivots, auto).unwrap().run(on)),
+            ),
+            (
+                "check of lu",
+                told(lu::Check::new(&original, a, &pivots).unwrap().run(on)),
+            ),
+            (
+                "system",
+                told(lu::Factor::new(a, &pivots, auto).unwrap().and_solve(&b, on)),
+            ),
+            ("qr", told(qr::Factor::new(a, &q, auto).unwrap().run(on))),
+        ]
+    }
+
+    #[test]
+    fn tiles_of_a_matrix_that_is_seen_from_another_rank_refuse_every_run() {
+        for (run, told) in all_told(&given(true, |layout| layout)) {
+            assert!(
+                told.starts_with("matrix out of place: \"matrix\" of 5 x 5"),
+                "{run}: {told}"
+            );
+            assert!(
+                told.contains("seen from rank 0 (Layout::distributed has it seen from rank 1;")
+            );
+        }
+    }
+
+    #[test]
+    fn a_matrix_without_tiles_and_one_that_is_seen_from_here_refuse_none() {
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        let here = given(true, |layout| layout.distributed(grid, Rank(1)).unwrap());
+        for matrices in [given(false, |layout| layout), here] {
+            for (run, told) in all_told(&matrices) {
+                assert!(!told.contains("out of place"), "{run}: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_works_by_itself_is_rank_0() {
+        let [_, l] = given(true, |layout| layout);
+        let on = Context::new(&Inline).across(&Second);
+        cholesky::factor(&l, Backend::Auto, &on.across(&Alone)).unwrap();
+        assert!(cholesky::residual(&PositiveDefinite::new(5, 1), &l).unwrap() < 3.0);
+    }
+
+    #[test]
+    fn tiles_of_another_rank_are_refused_also_where_there_is_but_one() {
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        let [a, _] = given(true, |layout| layout.distributed(grid, Rank(1)).unwrap());
+        let told = told(norm(&a, Norm::One, &Inline));
+        assert!(told.contains("seen from rank 1"), "{told}");
+    }
+}
