@@ -13,7 +13,7 @@ use crate::lu::{
     Check as LuCheck, Columns, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
 };
 use crate::matrix::norm::Measure;
-use crate::matrix::seen::{misplaced, run_seen};
+use crate::matrix::seen::run_seen;
 use crate::matrix::{Collect, Fill, Regular, Tile, TiledMatrix};
 use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
 use crate::qr::{
@@ -87,7 +87,7 @@ macro_rules! compiled {
                 of: &[&TiledMatrix<Self>],
                 on: &dyn Executor,
             ) -> Result<Report, Error> {
-                run_seen(space, misplaced(of, on), on)
+                run_seen(space, of.iter().find_map(|matrix| matrix.misplaced(on)), on)
             }
 
             $(
@@ -96,7 +96,7 @@ macro_rules! compiled {
                     of: &TiledMatrix<Self>,
                     on: &dyn Executor,
                 ) -> Result<Report, Error> {
-                    run_seen(&Erased::new(space), misplaced(&[of], on), on)
+                    run_seen(&Erased::new(space), of.misplaced(on), on)
                 }
             )+
         }

@@ -6,11 +6,12 @@
 //! not depend on that.
 
 use super::tiled::{empty_tile, fill};
-use super::{Entries, Tile, TiledMatrix};
+use super::{Entries, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
-use dataflow_core::port::{Alone, Context, Executor};
+use dataflow_core::port::{Alone, Context, Executor, Memory};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report};
+use std::sync::Arc;
 
 /// The tile that a task makes.
 const TILE: usize = 0;
@@ -48,6 +49,22 @@ impl<T: Scalar> TiledMatrix<T> {
         };
         // No other rank has a part in it, whichever the matrix is seen from.
         T::run_tiles(&fill.erased(), &[], &Context::new(on).across(&Alone))
+    }
+
+    /// A matrix for runs beside another of this distribution: with these entries where it is seen from
+    /// this rank, elsewhere without tiles.
+    pub(crate) fn beside(
+        layout: Layout,
+        memory: &Arc<dyn Memory>,
+        entries: &impl Entries<T>,
+        on: &dyn Executor,
+    ) -> Result<(Self, Report), Error> {
+        let made = TiledMatrix::vacant(layout, memory.clone());
+        let report = match layout.rank() == on.courier().rank() {
+            true => made.fill(entries, on)?,
+            false => Report::default(),
+        };
+        Ok((made, report))
     }
 }
 
@@ -95,9 +112,7 @@ impl<T: Scalar> TaskSpace for Fill<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::Layout;
     use dataflow_core::port::{Heap, Shuffled};
-    use std::sync::Arc;
 
     #[test]
     fn the_space_is_proved_and_a_matrix_is_filled_again_over_what_was_there() {

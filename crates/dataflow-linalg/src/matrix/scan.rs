@@ -2,7 +2,6 @@
 //! ranks.
 
 use super::norm::{Extent, tile_first_not_finite};
-use super::seen::misplaced;
 use super::{EachTile, Structure, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
@@ -47,7 +46,7 @@ impl<T: Scalar> TiledMatrix<T> {
                 self.rows(),
             ))
         });
-        let found = scan.run_unless(misplaced(&[self], on), on);
+        let found = scan.run_unless(self.misplaced(on), on);
         found.map_err(|error| LinalgError::of_run(error, self.rows()))
     }
 }

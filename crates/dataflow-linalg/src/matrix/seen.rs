@@ -6,34 +6,13 @@
 //! they refuse the run, on all ranks, before it begins. A matrix without tiles is a mere name for what
 //! another rank has, and may be seen from there.
 
-use super::{Entries, Layout, TiledMatrix};
-use crate::scalar::Scalar;
-use dataflow_core::port::{Executor, Memory, Wire};
+use dataflow_core::port::{Executor, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report, run_across};
-use std::sync::Arc;
 
-/// The first of these matrices that has tiles on this rank, though it is seen from another: in words.
-pub(crate) fn misplaced<T: Scalar>(
-    matrices: &[&TiledMatrix<T>],
-    on: &dyn Executor,
-) -> Option<String> {
-    let here = on.courier().rank();
-    let is_misplaced = |of: &TiledMatrix<T>| {
-        let store = of.store();
-        of.layout().rank() != here && (0..store.len()).any(|slot| store.get(slot).is_some())
-    };
-    let found = matrices.iter().find(|matrix| is_misplaced(matrix))?;
-    let (name, rows, cols) = (found.store().name(), found.rows(), found.cols());
-    let there = found.layout().rank();
-    Some(format!(
-        "{name:?} of {rows} x {cols} with tiles, seen from {there} (Layout::distributed has it seen from \
-         {here}; with Context::across(&Alone) a rank works by itself)"
-    ))
-}
-
-/// Runs this rank's part of a space; refused, on all ranks, if there is a matrix out of place.
+/// Runs this rank's part of a space; refused, on all ranks, if there is a
+/// [matrix out of place](super::TiledMatrix::misplaced), in words.
 pub(crate) fn run_seen<D: Wire>(
     space: &Erased<'_, D>,
     misplaced: Option<String>,
@@ -80,24 +59,6 @@ impl<S: TaskSpace> TaskSpace for Refusal<'_, S> {
     }
 }
 
-impl<T: Scalar> TiledMatrix<T> {
-    /// A matrix for runs beside one of the same ranks: with these entries where it is seen from this rank,
-    /// elsewhere without tiles.
-    pub(crate) fn beside(
-        layout: Layout,
-        memory: &Arc<dyn Memory>,
-        entries: &impl Entries<T>,
-        on: &dyn Executor,
-    ) -> Result<(Self, Report), Error> {
-        let made = TiledMatrix::vacant(layout, memory.clone());
-        let report = match layout.rank() == on.courier().rank() {
-            true => made.fill(entries, on)?,
-            false => Report::default(),
-        };
-        Ok((made, report))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +66,12 @@ mod tests {
     use crate::matrix::generate::PositiveDefinite;
     use crate::matrix::norm::{Norm, norm};
     use crate::matrix::transfer::{Turn, transfer};
-    use crate::matrix::{Distribution, Grid};
+    use crate::matrix::{Distribution, Grid, Layout, TiledMatrix};
     use crate::product::{Operand, TriangularOperand, gemm, herk, trmm, trsm};
     use crate::qr::Options;
     use crate::{cholesky, lu, qr};
     use dataflow_core::port::{Alone, Context, Courier, Heap, Inbox, Inline, Line, Terms};
+    use std::sync::Arc;
 
     /// The second of two ranks, which opens no run: it says what it was to agree on.
     struct Second;

@@ -15,7 +15,7 @@ use crate::error::{ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
-use dataflow_core::port::{Heap, Memory};
+use dataflow_core::port::{Executor, Heap, Memory};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -293,6 +293,20 @@ impl<T: Scalar> TiledMatrix<T> {
             true => at(col, row).map(Scalar::conj),
             false => at(row, col),
         }
+    }
+
+    /// Why it can take no part in a run, in words: it has tiles on this rank, yet is seen from another.
+    pub(crate) fn misplaced(&self, on: &dyn Executor) -> Option<String> {
+        let (there, here) = (self.layout.rank(), on.courier().rank());
+        let is_there = |slot| self.store.get(slot).is_some();
+        if there == here || !(0..self.store.len()).any(is_there) {
+            return None;
+        }
+        let (name, rows, cols) = (self.store.name(), self.rows(), self.cols());
+        Some(format!(
+            "{name:?} of {rows} x {cols} with tiles, seen from {there} (Layout::distributed has it seen \
+             from {here}; with Context::across(&Alone) a rank works by itself)"
+        ))
     }
 
     /// Why tile `(i, j)` is not at hand.
