@@ -85,8 +85,19 @@ impl Agreement {
     }
 }
 
-/// The first setting that differs, and both values.
+/// The first setting that differs, and both values. A name may stand for several, one after another, as
+/// those of the graphs of a series do.
 fn difference(a: (Rank, &NamedValues), b: (Rank, &NamedValues)) -> Option<String> {
+    let differs = |name: &str, left: &str, right: &str| {
+        Some(format!(
+            "{name} is {left} on {} and {right} on {}",
+            a.0, b.0
+        ))
+    };
+    let mut pairs = a.1.iter().zip(b.1).take_while(|(a, b)| a.0 == b.0);
+    if let Some(((name, left), (_, right))) = pairs.find(|(a, b)| a.1 != b.1) {
+        return differs(name, left, right);
+    }
     let value = |settings: &NamedValues, name: &str| {
         let found = settings.iter().find(|(own, _)| own == name);
         found.map_or("not there".to_string(), |(_, value)| value.clone())
@@ -95,10 +106,7 @@ fn difference(a: (Rank, &NamedValues), b: (Rank, &NamedValues)) -> Option<String
     for name in names {
         let (left, right) = (value(a.1, name), value(b.1, name));
         if left != right {
-            return Some(format!(
-                "{name} is {left} on {} and {right} on {}",
-                a.0, b.0
-            ));
+            return differs(name, &left, &right);
         }
     }
     let order = a.1 != b.1;
@@ -163,6 +171,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_setting_that_stands_for_several_is_told_where_it_differs() {
+        let series = |m: &str, last: &str| {
+            terms(&[("m", "9"), ("n", "9"), ("m", m), ("n", last), ("nb", "3")])
+        };
+        let text = decide(&[series("9", "1"), series("9", "2")]);
+        assert_eq!(text, "n is 1 on rank 0 and 2 on rank 1");
+        let longer = [terms(&[("m", "9"), ("side", "left")]), terms(&[("m", "9")])];
+        let text = decide(&longer);
+        assert_eq!(text, "side is left on rank 0 and not there on rank 1");
+        let turned = [
+            terms(&[("m", "9"), ("n", "8")]),
+            terms(&[("n", "8"), ("m", "9")]),
+        ];
+        assert!(decide(&turned).contains("different orders"));
     }
 
     #[test]
