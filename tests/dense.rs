@@ -381,6 +381,22 @@ fn what_cannot_be_answered_is_named() {
 }
 
 #[test]
+fn right_hand_sides_of_which_a_triangle_is_stored_are_refused_by_all_least_squares() {
+    let a = TiledMatrix::<f64>::from_entries(Layout::general(4, 4, 2).unwrap(), &Random::new(1));
+    let b = TiledMatrix::<f64>::from_entries(Layout::lower(4, 2).unwrap(), &Random::new(2));
+    let on = &dataflow::core::port::Inline;
+    for refused in [
+        a.solve(&b, on).err(),
+        a.least_squares(&b, on).err(),
+        a.least_squares_minimum_norm(&b, None, on).err(),
+    ] {
+        let refused = refused.unwrap();
+        assert_eq!(refused.name(), "wrong_shape");
+        assert!(refused.to_string().contains("Lower"), "{refused}");
+    }
+}
+
+#[test]
 fn an_answer_has_the_bits_of_the_graph() {
     let n = 300;
     let a = array_of::<f64>((n, n), &PositiveDefinite::new(n, 4), false);

@@ -129,7 +129,7 @@ pub fn error_bounds<T: Scalar>(
 /// from the solution. Arguments and cost as [`error_bounds`].
 ///
 /// # Errors
-/// As [`error_bounds`].
+/// As [`error_bounds`]; if `x` is `b`.
 ///
 /// # Source
 /// LAPACK's `porfs`; see [`refine`].

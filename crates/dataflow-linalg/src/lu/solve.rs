@@ -7,7 +7,7 @@ use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
 use crate::product::{Substitution, TriangularOperand};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
@@ -29,7 +29,7 @@ pub struct Solve<'a, T: Scalar> {
 ///
 /// # Errors
 /// [`LinalgError::Singular`] if a pivot is zero, [`LinalgError::Overflow`] if one is not finite: `b` is then
-/// as it was. If the shapes or tile orders do not fit, or the run fails.
+/// as it was. If the shapes or tile orders do not fit, B is the factors, or the run fails.
 ///
 /// # Examples
 /// ```
@@ -57,7 +57,8 @@ pub fn solve<T: Scalar>(
     solve.run(on)
 }
 
-/// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
+/// Refuses factors that are not square, and right-hand sides that are not cut and spread alike, or that
+/// are the factors.
 pub(super) fn expect_sides<T: Scalar>(
     lu: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
@@ -68,13 +69,14 @@ pub(super) fn expect_sides<T: Scalar>(
         && b.nb() == lu.nb()
         && b.distribution() == lu.distribution();
     if fits {
-        return Ok(());
+        return expect_two(("L\\U", lu), ("B", b));
     }
     Err(LinalgError::Shape(format!(
-        "right-hand sides of {} x {} (tiles of {}, on {}) do not fit factors of {} x {} \
-         (square, tiles of {}, on {})",
+        "right-hand sides of {} x {} ({:?}, tiles of {}, on {}) do not fit factors of {} x {} \
+         (square, tiles of {}, on {}; B must be General)",
         b.rows(),
         b.cols(),
+        b.structure(),
         b.nb(),
         b.distribution(),
         lu.rows(),

@@ -8,7 +8,7 @@ use crate::determinant::{Determinant, of_diagonal};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix, expect_two};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -125,7 +125,7 @@ pub fn error_bounds<T: Scalar>(
 /// from the solution. Arguments and cost as [`error_bounds`].
 ///
 /// # Errors
-/// As [`error_bounds`].
+/// As [`error_bounds`]; if `x` is `a`, its factors or `b`.
 ///
 /// # Source
 /// LAPACK's `gerfs`; see [`refine`].
@@ -139,6 +139,7 @@ pub fn improve<T: Scalar>(
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
+    expect_two(("L\\U", lu), ("X", x))?;
 }
 
 /// Solves with A and its adjoint.

@@ -11,7 +11,7 @@
 
 use super::layout::{Layout, Structure};
 use super::{Distribution, Entries, Format, Part, Tile};
-use crate::error::{ShapeError, TileError};
+use crate::error::{LinalgError, ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
@@ -320,6 +320,19 @@ impl<T: Scalar> TiledMatrix<T> {
             TileError::Absent { i, j }
         }
     }
+}
+
+/// Refuses two arguments that are one matrix, where a call overwrites one and reads the other.
+pub(crate) fn expect_two<T: Scalar>(
+    (first, a): (&str, &TiledMatrix<T>),
+    (second, b): (&str, &TiledMatrix<T>),
+) -> Result<(), LinalgError> {
+    if !std::ptr::eq(a, b) {
+        return Ok(());
+    }
+    Err(LinalgError::Shape(format!(
+        "{first} and {second} are one and the same matrix (they must be two: one is overwritten)"
+    )))
 }
 
 /// A tile of a layout, zero.

@@ -3,7 +3,7 @@
 
 use super::reflectors::alike;
 use crate::error::LinalgError;
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -44,7 +44,7 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
     ///
     /// # Errors
     /// If the first is not `General`, or the second not of the shape of the adjoint, cut and spread like
-    /// the first.
+    /// the first, or the same matrix.
     pub fn new(a: &'a TiledMatrix<T>, made: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
         if a.structure() != Structure::General {
             return Err(LinalgError::Shape(format!(
@@ -63,6 +63,7 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
                 made.cols()
             )));
         }
+        expect_two(("A", a), ("its adjoint", made))?;
         Ok(Adjoint {
             a,
             into: made,

@@ -10,7 +10,7 @@ use super::elimination::RowStep;
 use super::reflectors::Reflectors;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -54,7 +54,7 @@ pub struct Apply<'a, T: Scalar> {
 /// 2·nrhs·k·(2m − k) flops with k = min(m, n).
 ///
 /// # Errors
-/// If the shapes or tile orders do not fit; if the run fails.
+/// If the shapes or tile orders do not fit, or `c` is `a`; if the run fails.
 pub fn apply<T: Scalar>(
     a: &TiledMatrix<T>,
     q: &Reflectors<T>,
@@ -70,7 +70,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
     /// The space for a factored matrix, its reflectors, and what they are applied to.
     ///
     /// # Errors
-    /// If the shapes, tile orders or numbers of ranks do not fit, or the operation is
+    /// If the shapes, tile orders or numbers of ranks do not fit, `c` is `a`, or the operation is
     /// [`Op::Transpose`].
     pub fn new(
         a: &'a TiledMatrix<T>,
@@ -103,6 +103,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
             );
             return Err(LinalgError::Shape(text));
         }
+        expect_two(("A", a), ("C", c))?;
         let lines = lines as u32;
         Ok(Apply {
             a,

@@ -6,7 +6,7 @@
 
 use super::reflectors::alike;
 use crate::error::LinalgError;
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -90,7 +90,8 @@ impl<'a, T: Scalar> Arrange<'a, T> {
     /// The space for a matrix and one of its layout, whose tiles the run makes.
     ///
     /// # Errors
-    /// As [`arrange`]; if the layouts differ or the matrix is not stored as [`Structure::General`].
+    /// As [`arrange`]; if the layouts differ, both are one matrix, or it is not stored as
+    /// [`Structure::General`].
     pub fn new(
         a: &'a TiledMatrix<T>,
         lines: Lines,
@@ -117,6 +118,7 @@ impl<'a, T: Scalar> Arrange<'a, T> {
             );
             return Err(LinalgError::Shape(text));
         }
+        expect_two(("A", a), ("what it becomes", made))?;
         let nb = a.nb();
         let tiles_of = |lines: &[usize]| {
             let mut tiles: Vec<u32> = lines.iter().map(|line| (line / nb) as u32).collect();

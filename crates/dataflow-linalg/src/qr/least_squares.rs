@@ -23,7 +23,7 @@ use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Solve;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
-use crate::matrix::{Regular, Tile, TiledMatrix};
+use crate::matrix::{Regular, Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use crate::succession::{joined, run_series};
 use dataflow_core::Report;
@@ -43,7 +43,7 @@ use std::sync::OnceLock;
 /// in the order of their priorities.
 ///
 /// # Errors
-/// The first entry of A or B that is not finite; shapes that do not fit;
+/// The first entry of A or B that is not finite; shapes that do not fit, or B that is A;
 /// [`LinalgError::RankDeficient`] with the rank that QR with column pivoting finds, which is run for
 /// that alone; [`LinalgError::Overflow`] with the first column of R or of X that is not finite.
 ///
@@ -100,18 +100,20 @@ pub(super) fn expect_solution<T: Scalar>(
     })
 }
 
-/// Fails unless B has the rows and the tile order of A.
+/// Fails unless B is another matrix than A, stored whole, with its rows and its tile order.
 pub(super) fn expect_fit<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    if (b.rows(), b.nb()) == (a.rows(), a.nb()) {
-        return Ok(());
+    if (b.rows(), b.nb(), b.structure()) == (a.rows(), a.nb(), Structure::General) {
+        return expect_two(("A", a), ("B", b));
     }
     let text = format!(
-        "right-hand sides of {} x {} in tiles of {} do not fit a matrix of {} x {} in tiles of {}",
+        "right-hand sides of {} x {} ({:?}, tiles of {}) do not fit a matrix of {} x {} in tiles of {} \
+         (they must be General)",
         b.rows(),
         b.cols(),
+        b.structure(),
         b.nb(),
         a.rows(),
         a.cols(),
@@ -212,8 +214,8 @@ pub(super) enum Look {
 /// - `x`: zeros; overwritten by the solution
 ///
 /// # Errors
-/// If the shapes, tile orders or grids do not fit; [`LinalgError::Overflow`] with the first column of X that
-/// is not finite; if the run fails.
+/// If the shapes, tile orders or grids do not fit, or two of the matrices are one; [`LinalgError::Overflow`]
+/// with the first column of X that is not finite; if the run fails.
 pub fn solve<T: Scalar>(
     (a, q): (&TiledMatrix<T>, &Reflectors<T>),
     op: Op,
@@ -246,7 +248,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// Of a square matrix [`LinalgError::Singular`] if R has a zero on its diagonal, of others
     /// [`LinalgError::RankDeficient`]; [`LinalgError::Overflow`] with the first column of R or of X that is
-    /// not finite; shapes, tile orders or grids that do not fit; what
+    /// not finite; shapes, tile orders or grids that do not fit, or two of the matrices that are one; what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn and_solve(
         &self,

@@ -230,8 +230,8 @@ impl<T: Scalar> Pivoted<'_, T> {
     /// - `b`: m × nrhs, in tiles of the order of `a` and spread like it; overwritten
     ///
     /// # Errors
-    /// Shapes that do not fit; [`LinalgError::Overflow`] with the first column of X that is not finite; what
-    /// [`run_across`](dataflow_core::run_across) answers.
+    /// Shapes that do not fit, or B that is A; [`LinalgError::Overflow`] with the first column of X that is
+    /// not finite; what [`run_across`](dataflow_core::run_across) answers.
     pub fn solve(
         &self,
         b: &TiledMatrix<T>,

@@ -6,7 +6,7 @@
 
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_op, solve_leading};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -32,7 +32,7 @@ impl<'a, T: Scalar> Solve<'a, T> {
     /// - `x`: k rows, or more for Rᴴ; the first k are overwritten by the solution
     ///
     /// # Errors
-    /// If the shapes, tile orders or distributions do not fit.
+    /// If the shapes, tile orders or distributions do not fit, or two of the matrices are one.
     pub fn new(
         a: &'a TiledMatrix<T>,
         op: Op,
@@ -57,20 +57,25 @@ impl<'a, T: Scalar> Solve<'a, T> {
             && b.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "R of {} x {} in tiles of {} does not fit right-hand sides of {} x {} and \
-                 solutions of {} x {} in tiles of {} and {}",
+                "R of {} x {} in tiles of {} does not fit right-hand sides of {} x {} ({:?}) and \
+                 solutions of {} x {} ({:?}) in tiles of {} and {}",
                 a.rows(),
                 k,
                 a.nb(),
                 b.rows(),
                 b.cols(),
+                b.structure(),
                 x.rows(),
                 x.cols(),
+                x.structure(),
                 b.nb(),
                 x.nb()
             );
             return Err(LinalgError::Shape(text));
         }
+        expect_two(("A", a), ("B", b))?;
+        expect_two(("A", a), ("X", x))?;
+        expect_two(("B", b), ("X", x))?;
         Ok(Solve {
             a,
             op,

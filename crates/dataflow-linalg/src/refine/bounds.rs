@@ -12,7 +12,7 @@ use crate::condition::inverse_norm;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::{entries, peaks};
-use crate::matrix::{Layout, TiledMatrix};
+use crate::matrix::{Layout, TiledMatrix, expect_two};
 use crate::product::{Gemm, Operand};
 use crate::scalar::{Scalar, smallest_normal};
 use dataflow_core::Report;
@@ -68,7 +68,7 @@ pub fn bounds<T: Scalar>(
 /// column; then says how far it is from the solution. Arguments, cost and errors as [`bounds`].
 ///
 /// # Errors
-/// As [`bounds`].
+/// As [`bounds`]; if `x` is `a` or `b`.
 ///
 /// # Source
 /// LAPACK's `porfs` and `gerfs`.
@@ -79,6 +79,8 @@ pub fn improve<T: Scalar>(
     on: &dyn Executor,
     solve: &mut Solves<'_, T>,
 ) -> Result<Vec<Bounds>, LinalgError> {
+    expect_two(("A", a), ("X", x))?;
+    expect_two(("B", b), ("X", x))?;
     let system = System::new(a, (b, x), backend, on)?;
     let mut last = vec![3.0; b.cols()];
     let mut judged = system.judged()?;

@@ -12,7 +12,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
 use crate::matrix::norm::{Norm, infinity_norm, norm, peaks};
-use crate::matrix::{Structure, TiledMatrix};
+use crate::matrix::{Structure, TiledMatrix, expect_two};
 use crate::product::Operand;
 use crate::scalar::{Scalar, power_of_two};
 use crate::succession::joined;
@@ -157,6 +157,7 @@ fn refined_with<T: Scalar>(
     };
     // Before B is overwritten.
     fits(a, &[b])?;
+    expect_two(("A", a), ("B", b))?;
     expect_op::<T>(op, with.1.is_some())?;
     let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
@@ -235,8 +236,8 @@ fn are_done<T: Scalar>(
 /// is refinement in the same one.
 ///
 /// # Errors
-/// The first entry of A or B that is not finite; shapes that do not fit; that there is no factor in
-/// full precision: [`LinalgError::NotPositiveDefinite`] or [`LinalgError::Singular`]; and what
+/// The first entry of A or B that is not finite; shapes that do not fit, or B that is A; that there is no
+/// factor in full precision: [`LinalgError::NotPositiveDefinite`] or [`LinalgError::Singular`]; and what
 /// [`run_across`](dataflow_core::run_across) answers.
 ///
 /// # Source
@@ -264,6 +265,7 @@ pub fn solve<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Mixed<T>, LinalgError> {
     fits(a, &[b])?;
+    expect_two(("A", a), ("B", b))?;
     let looks = vec![a.scan(on)?, b.scan(on)?];
     let mut attempt = Attempt {
         a,

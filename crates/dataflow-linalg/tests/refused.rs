@@ -1,0 +1,159 @@
+//! Arguments that do not go together are refused by name, before anything is overwritten.
+
+use dataflow_core::port::Inline;
+use dataflow_linalg::LinalgError;
+use dataflow_linalg::kernel::{Backend, Op, Side};
+use dataflow_linalg::lu::{self, Exchanges, Pivots};
+use dataflow_linalg::matrix::transfer::{Turn, transfer};
+use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::product::{Operand, TriangularOperand, gemm, trmm, trsm};
+use dataflow_linalg::qr::{self, Adjoint, Arrange, Lines, Options, Reflectors};
+use dataflow_linalg::{cholesky, refine};
+
+const AUTO: Backend = Backend::Auto;
+
+/// A matrix of full rank, times `scale`, in tiles of order 2.
+fn general((m, n): (usize, usize), scale: f64) -> TiledMatrix<f64> {
+    let entry = |i: usize, j: usize| scale * (1.0 + ((2 * i + 3 * j) % 5) as f64);
+    TiledMatrix::from_fn(Layout::general(m, n, 2).unwrap(), entry)
+}
+
+/// Fails unless a call is refused for its shapes, and leaves the matrix as it was.
+fn expect_refused<R>(
+    call: &str,
+    a: &TiledMatrix<f64>,
+    run: impl FnOnce(&TiledMatrix<f64>) -> Result<R, LinalgError>,
+) {
+    let before = a.to_column_major().unwrap();
+    let refused = run(a).err().unwrap_or_else(|| panic!("{call}: solved"));
+    assert_eq!(refused.name(), "wrong_shape", "{call}: {refused}");
+    assert_eq!(a.to_column_major().unwrap(), before, "{call}");
+}
+
+#[test]
+fn one_matrix_for_two_arguments_is_refused_and_stays_as_it_was() {
+    let of = Options::of_order(2);
+    for shape in [(3, 3), (5, 3), (3, 5)] {
+        let a = &general(shape, 1.0);
+        expect_refused("least squares", a, |a| {
+            qr::least_squares(a, a, of, AUTO, &Inline)
+        });
+        expect_refused("shortest", a, |a| {
+            qr::least_squares_minimum_norm(a, a, None, of, AUTO, &Inline)
+        });
+        let rows: Vec<usize> = (0..shape.0).collect();
+        expect_refused("arrange", a, |a| {
+            Arrange::new(a, Lines::Rows, &rows, a).map(drop)
+        });
+    }
+    for scale in [1.0, 1e100] {
+        let a = &general((3, 3), scale);
+        expect_refused("mixed", a, |a| refine::solve(a, a, AUTO, &Inline));
+    }
+
+    let (a, q) = (&general((3, 3), 1.0), &general((3, 3), 1.0));
+    let (b, x) = (&general((3, 1), 1.0), &general((3, 3), 1.0));
+    let reflectors = Reflectors::new(q.layout(), of);
+    qr::Factor::new(q, &reflectors, AUTO)
+        .unwrap()
+        .run(&Inline)
+        .unwrap();
+    for way in [Op::NoTranspose, Op::ConjTranspose] {
+        for side in [Side::Left, Side::Right] {
+            expect_refused("apply", q, |q| {
+                qr::apply(q, &reflectors, (side, way), q, AUTO, &Inline)
+            });
+        }
+        let with = (q, &reflectors);
+        expect_refused("solve, B = X", a, |a| {
+            qr::solve(with, way, (a, a), AUTO, &Inline)
+        });
+        expect_refused("solve, A = B", q, |q| {
+            qr::solve(with, way, (q, a), AUTO, &Inline)
+        });
+        expect_refused("solve, A = X", q, |q| {
+            qr::solve(with, way, (a, q), AUTO, &Inline)
+        });
+    }
+    expect_refused("adjoint", a, |a| Adjoint::new(a, a).map(drop));
+    expect_refused("adjoint over", a, |a| Adjoint::over(a, a).map(drop));
+    expect_refused("transfer", a, |a| transfer(a, Turn::Plain, a, &Inline));
+    let plain = Operand::plain(a);
+    expect_refused("gemm", a, |a| {
+        gemm(1.0, plain, plain, 0.0, a, AUTO, &Inline)
+    });
+    let upper = TriangularOperand::upper(a);
+    expect_refused("trsm", a, |a| {
+        trsm(Side::Left, 1.0, upper, a, AUTO, &Inline)
+    });
+    expect_refused("trmm", a, |a| {
+        trmm(Side::Left, 1.0, upper, a, AUTO, &Inline)
+    });
+
+    let lu = &general((3, 3), 1.0);
+    let (pivots, exchanges) = (&Pivots::new(lu), &Exchanges::new(lu));
+    expect_refused("gesv", lu, |lu| {
+        lu::factor_and_solve(lu, pivots, lu, AUTO, &Inline)
+    });
+    lu::factor(lu, pivots, AUTO, &Inline).unwrap();
+    let with = (lu, pivots);
+    expect_refused("solve", lu, |lu| {
+        lu::solve(lu, pivots, Op::NoTranspose, lu, AUTO, &Inline)
+    });
+    expect_refused("improve, A = X", a, |a| {
+        lu::improve(a, with, (x, a), AUTO, &Inline)
+    });
+    expect_refused("improve, B = X", x, |x| {
+        lu::improve(a, with, (x, x), AUTO, &Inline)
+    });
+    expect_refused("improve, LU = X", lu, |lu| {
+        lu::improve(a, with, (x, lu), AUTO, &Inline)
+    });
+    let incremental = &general((3, 3), 1.0);
+    lu::factor_incremental(incremental, exchanges, AUTO, &Inline).unwrap();
+    expect_refused("incremental", incremental, |lu| {
+        lu::solve_incremental(lu, exchanges, lu, AUTO, &Inline)
+    });
+
+    let definite = |i: usize, j: usize| if i == j { 4.0 } else { 1.0 };
+    let layout = Layout::lower(3, 2).unwrap();
+    let (d, l) = (
+        TiledMatrix::from_fn(layout, definite),
+        TiledMatrix::from_fn(layout, definite),
+    );
+    cholesky::factor(&l, AUTO, &Inline).unwrap();
+    expect_refused("improve, B = X", b, |b| {
+        cholesky::improve(&d, &l, (b, b), AUTO, &Inline)
+    });
+
+    // Of one that is only read nothing is lost.
+    lu::error_bounds(a, with, (x, x), AUTO, &Inline).unwrap();
+}
+
+#[test]
+fn factors_kept_by_a_mixed_solution_do_not_overwrite_the_matrix() {
+    let a = &general((3, 3), 1.0);
+    let b = &general((3, 1), 1.0);
+    let solved = refine::solve(a, b, AUTO, &Inline).unwrap();
+    expect_refused("solve again", a, |a| {
+        solved.factors.solve(a, Op::NoTranspose, a, AUTO, &Inline)
+    });
+}
+
+#[test]
+fn right_hand_sides_of_which_a_triangle_is_stored_are_told_by_that_word() {
+    let b = &TiledMatrix::from_fn(Layout::lower(3, 2).unwrap(), |_, _| 1.0);
+    let a = &general((3, 3), 1.0);
+    let (pivots, of) = (&Pivots::new(a), Options::of_order(2));
+    let reflectors = Reflectors::new(a.layout(), of);
+    let x = &general((3, 3), 1.0);
+    for refused in [
+        lu::Solve::new(a, pivots, Op::NoTranspose, b, AUTO).err(),
+        qr::least_squares(a, b, of, AUTO, &Inline).err(),
+        qr::least_squares_minimum_norm(a, b, None, of, AUTO, &Inline).err(),
+        qr::solve((a, &reflectors), Op::NoTranspose, (b, x), AUTO, &Inline).err(),
+    ] {
+        let text = refused.unwrap().to_string();
+        assert!(text.contains("Lower"), "{text}");
+    }
+}
