@@ -380,6 +380,65 @@ fn what_cannot_be_answered_is_named() {
     }
 }
 
+/// The column that is told of a factor that is not finite.
+fn overflown<T>(answer: Result<T, LinalgError>) -> u64 {
+    match answer.map(drop) {
+        Err(LinalgError::Overflow { col }) => col,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_factor_that_overflows_is_refused_by_its_first_column() {
+    let runtime = &Runtime::builder().threads(2).build().unwrap();
+    for n in [3, 300] {
+        // The length of its second column is no number.
+        let tall = Array2::from_shape_fn((n, 2), |(i, j)| match (i, j) {
+            (0, 0) => 1.0,
+            (_, 0) => 0.0,
+            _ => 1.5e308,
+        });
+        assert_eq!(overflown(tall.qr()), 1);
+        let factor = tall.qr_factor().unwrap();
+        assert_eq!(overflown(factor.r()), 1);
+        // Its columns are made backwards: from the second all of them.
+        assert_eq!(overflown(factor.q()), 0);
+        let layout = Layout::general(n, 2, 2).unwrap();
+        let tiles = TiledMatrix::from_ndarray(layout, tall.view()).unwrap();
+        assert_eq!(overflown(tiles.qr(runtime)), 1);
+        let factor = tiles.qr_factor(runtime).unwrap();
+        assert_eq!(overflown(factor.r()), 1);
+        // Its columns are made backwards: from the second all of them.
+        assert_eq!(overflown(factor.q()), 0);
+
+        // U has 2e308 where the last large number is.
+        let mut grown = unit::<f64>(n);
+        let block = array![[1e308, 1e308], [-1e308, 1e308]];
+        grown.slice_mut(s![..2, ..2]).assign(&block);
+        assert_eq!(overflown(grown.lu()), 1);
+        let factor = grown.lu_factor().unwrap();
+        assert_eq!(overflown(factor.determinant()), 1);
+        assert_eq!(overflown(factor.solve(&Array1::zeros(n))), 1);
+        let layout = Layout::general(n, n, 40).unwrap();
+        let tiles = TiledMatrix::from_ndarray(layout, grown.view()).unwrap();
+        assert_eq!(overflown(tiles.lu(runtime)), 1);
+        let factor = tiles.lu_factor(runtime).unwrap();
+        assert_eq!(overflown(factor.determinant()), 1);
+    }
+}
+
+#[test]
+fn a_condition_is_told_where_the_inverse_is_larger_than_any_number() {
+    for n in [3, 300] {
+        let tiny = unit::<f64>(n) * 1e-310;
+        let lu = tiny.lu_factor().unwrap().condition().unwrap();
+        let cholesky = tiny.cholesky_factor().unwrap().condition().unwrap();
+        for found in [lu, cholesky] {
+            assert!((found - 1.0).abs() < 1e-12, "{found}");
+        }
+    }
+}
+
 #[test]
 fn right_hand_sides_of_which_a_triangle_is_stored_are_refused_by_all_least_squares() {
     let a = TiledMatrix::<f64>::from_entries(Layout::general(4, 4, 2).unwrap(), &Random::new(1));

@@ -106,7 +106,7 @@ pub trait Dense<T: Scalar> {
     /// matrix has factors, too: there are zeros on the diagonal of U.
     ///
     /// # Errors
-    /// If A is not finite.
+    /// If A is not finite; [`LinalgError::Overflow`] with the first column of L or U that is not.
     ///
     /// # Examples
     /// ```
@@ -126,7 +126,8 @@ pub trait Dense<T: Scalar> {
     /// determinant and the condition. 2n³/3 operations.
     ///
     /// # Errors
-    /// As [`lu`](Self::lu): a singular matrix has factors, and solving with them is an error.
+    /// If A is not finite. A singular matrix has factors, and so has one whose U overflows: solving with
+    /// them is an error.
     ///
     /// # Examples
     /// ```
@@ -144,7 +145,7 @@ pub trait Dense<T: Scalar> {
     /// triangular, k = min(m, n).
     ///
     /// # Errors
-    /// If A is not finite.
+    /// If A is not finite; [`LinalgError::Overflow`] with the first column of Q or R that is not.
     ///
     /// # Examples
     /// ```
@@ -163,8 +164,8 @@ pub trait Dense<T: Scalar> {
     /// 2·n²·(m − n/3) operations, of a wide matrix with both exchanged.
     ///
     /// # Errors
-    /// As [`qr`](Self::qr): a matrix that has not full rank has factors, and solving with them is an
-    /// error.
+    /// If A is not finite. A matrix that has not full rank has factors, and so has one whose R overflows:
+    /// solving with them is an error.
     ///
     /// # Examples
     /// ```
@@ -303,7 +304,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn lu(&self) -> Result<Lu<T>, LinalgError> {
         match is_small(self.dim()) {
             true => factored::parts_at_once(self.view()),
-            false => Ok(Factors::of(self.view())?.parts()),
+            false => Factors::of(self.view())?.parts(),
         }
     }
 

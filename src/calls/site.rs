@@ -166,6 +166,18 @@ pub(crate) fn array_of<T>(shape: (usize, usize), elements: Vec<T>) -> Array2<T> 
     array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}"))
 }
 
+/// The same if it is finite, as what it was made from is.
+///
+/// # Errors
+/// [`LinalgError::Overflow`] with the first column that is not.
+pub(crate) fn finite<T: Scalar>(array: Array2<T>) -> Result<Array2<T>, LinalgError> {
+    let mut columns = array.columns().into_iter();
+    match columns.position(|column| !column.iter().all(|x| x.is_finite())) {
+        Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+        None => Ok(array),
+    }
+}
+
 /// The entries as a column-major array.
 pub(crate) fn array<T: Scalar>(tiles: &TiledMatrix<T>) -> Array2<T> {
     // All tiles are at hand: the run that used them is over.

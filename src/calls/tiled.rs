@@ -90,7 +90,8 @@ pub trait Tiled<T: Scalar>: Sized {
     /// inverse, the determinant and the condition.
     ///
     /// # Errors
-    /// As [`lu`](Self::lu); A is lost.
+    /// If A is not finite, or not stored as [`Structure::General`]: then it is lost. A factor that overflows
+    /// is none to solve with.
     ///
     /// # Examples
     /// ```
@@ -109,7 +110,8 @@ pub trait Tiled<T: Scalar>: Sized {
     /// right-hand sides; of a wide A the adjoint is made and factored.
     ///
     /// # Errors
-    /// As [`qr`](Self::qr); A is lost.
+    /// If A is not finite, or not stored as [`Structure::General`]: then it is lost. A factor that overflows
+    /// is none to solve with.
     ///
     /// # Examples
     /// ```
@@ -139,14 +141,16 @@ pub trait Tiled<T: Scalar>: Sized {
     /// above it, as [`lu::solve`] takes them. A singular matrix has factors, too.
     ///
     /// # Errors
-    /// If A is not finite, or not stored as [`Structure::General`].
+    /// If A is not finite, or not stored as [`Structure::General`]; [`LinalgError::Overflow`] with the first
+    /// column of the factors that is not finite.
     fn lu(&self, on: &dyn Executor) -> Result<(lu::Pivots<T>, Self), LinalgError>;
 
     /// Q and R with A = Q·R, for any shape: Q is m × k with orthonormal columns, R k × n and upper
     /// triangular, k = min(m, n).
     ///
     /// # Errors
-    /// If A is not finite, or not stored as [`Structure::General`].
+    /// If A is not finite, or not stored as [`Structure::General`]; [`LinalgError::Overflow`] with the first
+    /// column of Q or R that is not finite.
     fn qr(&self, on: &dyn Executor) -> Result<(Self, Self), LinalgError>;
 
     /// The X that makes ‖B − A·X‖₂ least, by QR; the shortest of all solutions if A has more columns
@@ -239,6 +243,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     fn lu(&self, on: &dyn Executor) -> Result<(lu::Pivots<T>, Self), LinalgError> {
         let a = copy(self, *self.layout(), on)?;
         let pivots = steps::factor_by_lu(&a, on)?;
+        steps::expect_finite(&a, on)?;
         Ok((pivots, a))
     }
 

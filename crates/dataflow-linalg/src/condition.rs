@@ -15,7 +15,7 @@
 //! [`lu::condition`](crate::lu::condition).
 
 use crate::kernel::Op;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, smallest_normal};
 
 /// Of how many unit vectors the largest column of A⁻¹ is looked for.
 const MOST_ROUNDS: usize = 5;
@@ -88,6 +88,48 @@ fn solve_alternating<T: Scalar, E>(
         *x = T::from_real(sign * (1.0 + i as f64 / intervals));
     }
     solve(Op::NoTranspose, x)
+}
+
+/// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁ of a matrix of order `n`, with ‖A⁻¹‖₁ estimated by [`inverse_norm`], whose `solve`
+/// and errors it takes; infinite if `norm` = ‖A‖₁ is.
+///
+/// Of a matrix of usual size it is that product to the bit. Where ‖A⁻¹‖₁ might overflow or underflow,
+/// right-hand sides are scaled.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::condition::condition_number;
+/// // A = 10⁻³¹⁰·I: no number is as large as ‖A⁻¹‖₁
+/// let solve = |_, x: &mut [f64]| {
+///     x.iter_mut().for_each(|x| *x /= 1e-310);
+///     Ok::<_, std::convert::Infallible>(())
+/// };
+/// assert_eq!(condition_number(2, 1e-310, solve)?, 1.0);
+/// # Ok::<(), std::convert::Infallible>(())
+/// ```
+pub fn condition_number<T: Scalar, E>(
+    n: usize,
+    norm: f64,
+    mut solve: impl FnMut(Op, &mut [T]) -> Result<(), E>,
+) -> Result<f64, E> {
+    let scale = scale_of::<T>(norm);
+    let estimate = inverse_norm(n, |op, x: &mut [T]| {
+        x.iter_mut().for_each(|x| *x *= T::from_real(scale));
+        solve(op, x)
+    })?;
+    Ok(norm / scale * estimate)
+}
+
+/// By what right-hand sides are multiplied with a matrix of this norm: a power of two, so that only
+/// exponents change.
+fn scale_of<T: Scalar>(norm: f64) -> f64 {
+    // 2⁻⁵¹¹ or 2⁻⁶³: between this and its reciprocal there is room for ‖A⁻¹‖₁ up to a condition of as much.
+    let least = smallest_normal::<T>().sqrt();
+    match norm {
+        _ if norm < least => least,
+        _ if norm > least.recip() => least.recip(),
+        _ => 1.0,
+    }
 }
 
 fn norm<T: Scalar>(x: &[T]) -> f64 {
@@ -195,6 +237,41 @@ mod tests {
                 _ => 0.0,
             };
             check_lu::<f64>(n, &entry);
+        }
+    }
+
+    /// diag(1, 4)·scale has condition 4, however large ‖A⁻¹‖₁ is.
+    #[test]
+    fn a_condition_is_told_where_the_norm_of_the_inverse_is_no_number() {
+        fn check<T: Scalar>(scale: f64, within: f64) {
+            let entry = |i: usize, j: usize| match i == j {
+                true => T::from_real([1.0, 4.0][i] * scale),
+                false => T::zero(),
+            };
+            let lu = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), entry);
+            let l = TiledMatrix::from_fn(Layout::lower(2, 1).unwrap(), entry);
+            let norm = norm_of(&lu, Norm::One, &Inline).unwrap();
+            let pivots = Pivots::new(&lu);
+            lu::factor(&lu, &pivots, Backend::Auto, &Inline).unwrap();
+            cholesky::factor(&l, Backend::Auto, &Inline).unwrap();
+            for found in [
+                lu::condition(&lu, &pivots, norm, Backend::Auto, &Inline).unwrap(),
+                cholesky::condition(&l, norm, Backend::Auto, &Inline).unwrap(),
+            ] {
+                assert!(
+                    (found - 4.0).abs() < within,
+                    "{} {scale:e}: {found}",
+                    T::PRECISION
+                );
+            }
+        }
+        for scale in [1e-310, 1e-300, 1.0, 1e300, 4e307] {
+            check::<f64>(scale, 1e-12);
+            check::<c64>(scale, 1e-12);
+        }
+        for scale in [1e-40, 1e-30, 1.0, 1e30, 8e37] {
+            check::<f32>(scale, 1e-4);
+            check::<c32>(scale, 1e-4);
         }
     }
 

@@ -8,7 +8,7 @@
 //! Of factors: [`cholesky::determinant`](crate::cholesky::determinant),
 //! [`lu::determinant`](crate::lu::determinant).
 
-use crate::error::TileError;
+use crate::error::{LinalgError, TileError};
 use crate::matrix::TiledMatrix;
 use crate::scalar::{Scalar, c64};
 
@@ -35,12 +35,9 @@ impl Determinant {
         let (mut sum, mut lost) = (0.0f64, 0.0);
         let mut phase = c64::one();
         for pivot in diagonal {
-            // A modulus may overflow where its parts do not: that of a quarter does not.
-            let (pivot, more) = match pivot.modulus().is_infinite() && pivot.is_finite() {
-                true => (pivot * T::from_real(0.25), 4f64.ln()),
-                false => (pivot, 0.0),
-            };
-            let size = pivot.modulus();
+            let by = scale_of(pivot);
+            let pivot = T::from_parts(pivot.re() * by, pivot.im() * by);
+            let (size, more) = (pivot.modulus(), -by.ln());
             if size == 0.0 {
                 let (log_abs, phase) = (f64::NEG_INFINITY, c64::zero());
                 return Determinant { log_abs, phase };
@@ -56,6 +53,27 @@ impl Determinant {
         }
         let log_abs = sum + lost;
         Determinant { log_abs, phase }
+    }
+
+    /// Of a triangle with this diagonal that a finite matrix was factored to.
+    ///
+    /// # Errors
+    /// [`LinalgError::Overflow`] with the first pivot that is not finite, unless one before it is zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::determinant::Determinant;
+    /// assert_eq!(Determinant::of_factor(&[2.0, 3.0])?.log_abs, 2f64.ln() + 3f64.ln());
+    /// assert!(Determinant::of_factor(&[2.0, f64::INFINITY]).is_err());
+    /// # Ok::<(), dataflow_linalg::LinalgError>(())
+    /// ```
+    pub fn of_factor<T: Scalar>(diagonal: &[T]) -> Result<Self, LinalgError> {
+        let mut pivots = diagonal.iter();
+        let ends = pivots.position(|pivot| *pivot == T::zero() || !pivot.is_finite());
+        match ends.filter(|&k| !diagonal[k].is_finite()) {
+            Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+            None => Ok(Determinant::of_triangle(diagonal.iter().copied())),
+        }
     }
 
     /// Of the matrix whose rows were swapped so many times.
@@ -78,24 +96,35 @@ impl Determinant {
     }
 }
 
-/// Of the triangle of a matrix whose tiles are all on this rank.
-pub(crate) fn of_diagonal<T: Scalar>(a: &TiledMatrix<T>) -> Result<Determinant, TileError> {
+/// A power of two by which a pivot has a modulus that is as exact as its parts: those of a number near the
+/// largest one, or below the smallest normal one, have none.
+fn scale_of<T: Scalar>(pivot: T) -> f64 {
+    match pivot.modulus() {
+        size if size.is_infinite() && pivot.is_finite() => 0.25,
+        size if size < f64::MIN_POSITIVE => f64::EPSILON.recip(),
+        _ => 1.0,
+    }
+}
+
+/// The diagonal of a matrix whose tiles are all on this rank.
+pub(crate) fn diagonal_of<T: Scalar>(a: &TiledMatrix<T>) -> Result<Vec<T>, TileError> {
     let mut diagonal = Vec::with_capacity(a.rows().min(a.cols()));
     for k in 0..a.mt().min(a.nt()) {
         let tile = a.tile_at(k, k)?;
         diagonal.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
     }
-    Ok(Determinant::of_triangle(diagonal))
+    Ok(diagonal)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cholesky;
     use crate::kernel::Backend;
     use crate::lu::{self, Pivots};
     use crate::matrix::Layout;
     use crate::matrix::generate::Random;
-    use crate::{LinalgError, cholesky};
+    use crate::scalar::c32;
     use dataflow_core::port::Inline;
 
     /// The determinant by LU in tiles of order 2.
@@ -134,6 +163,52 @@ mod tests {
         assert!((large.log_abs - log_abs).abs() < 1e-12, "{large:?}");
         let phase = c64::from_polar(1.0, std::f64::consts::FRAC_PI_4);
         assert!((large.phase - phase).norm() < 1e-15, "{large:?}");
+    }
+
+    #[test]
+    fn a_pivot_below_the_smallest_normal_number_has_a_logarithm_and_a_phase() {
+        fn check<T: Scalar>(least: f64) {
+            for (re, im) in [(1.0, 1.0), (-3.0, 4.0), (0.0, -1.0)] {
+                let pivot = T::from_parts(re * least, im * least);
+                let small = Determinant::of_triangle([pivot]);
+                let log_abs = least.ln() + c64::new(re, im).norm().ln();
+                assert!((small.log_abs - log_abs).abs() < 1e-12, "{small:?}");
+                let phase = c64::new(re, im) / c64::new(re, im).norm();
+                assert!((small.phase - phase).norm() < 1e-15, "{small:?}");
+            }
+        }
+        check::<c64>(5e-324);
+        check::<c32>(f32::from_bits(1).into());
+    }
+
+    #[test]
+    fn a_factor_that_overflowed_has_no_determinant_and_one_that_is_singular_before_has() {
+        let overflows = |i: usize, j: usize| [[1e308, 1e308], [-1e308, 1e308]][i][j];
+        let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), overflows);
+        let pivots = Pivots::new(&a);
+        let refused = lu::factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
+        assert!(
+            matches!(refused, LinalgError::Overflow { col: 1 }),
+            "{refused}"
+        );
+        let refused = lu::determinant(&a, &pivots).unwrap_err();
+        assert!(
+            matches!(refused, LinalgError::Overflow { col: 1 }),
+            "{refused}"
+        );
+        for (diagonal, expected) in [
+            ([1.0, f64::NAN, 0.0], Err(1)),
+            ([f64::INFINITY, 0.0, 1.0], Err(0)),
+            ([1.0, 0.0, f64::NAN], Ok(f64::NEG_INFINITY)),
+            ([1.0, 1.0, 1.0], Ok(0.0)),
+        ] {
+            let found = match Determinant::of_factor(&diagonal) {
+                Ok(determinant) => Ok(determinant.log_abs),
+                Err(LinalgError::Overflow { col }) => Err(col),
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(found, expected, "{diagonal:?}");
+        }
     }
 
     #[test]

@@ -157,3 +157,12 @@ fn right_hand_sides_of_which_a_triangle_is_stored_are_told_by_that_word() {
         assert!(text.contains("Lower"), "{text}");
     }
 }
+
+#[test]
+fn pivots_that_no_factorisation_has_filled_count_no_swaps() {
+    let a = &general((3, 3), 1.0);
+    let pivots = &Pivots::new(a);
+    expect_refused("determinant", a, |a| lu::determinant(a, pivots));
+    lu::factor(a, pivots, AUTO, &Inline).unwrap();
+    lu::determinant(a, pivots).unwrap();
+}

@@ -123,7 +123,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
-    /// solution loses about as many digits as it has. Mostly 4 or 5 solutions.
+    /// solution loses about as many digits as it has. Infinite if ‖A‖₁ is larger than any number. Mostly 4
+    /// or 5 solutions.
     ///
     /// # Errors
     /// If the run fails.

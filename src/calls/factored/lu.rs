@@ -4,7 +4,7 @@ use super::steps;
 use crate::calls::dense::Lu;
 use crate::calls::site::expect_square;
 use crate::calls::site::{
-    Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns,
+    Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
 use crate::calls::tiled::copy;
 use dataflow_core::port::Executor;
@@ -21,8 +21,8 @@ use std::fmt;
 /// P, L and U of an array, to solve with as often as there are right-hand sides:
 /// [`Dense::lu_factor`](crate::Dense::lu_factor).
 ///
-/// A matrix that is singular, or not square, has factors, too; what it has not is solutions, an
-/// inverse, a condition: these are errors. Nothing of a factor is changed: threads may share one.
+/// A matrix that is singular, or not square, has factors, too, and so has one whose U overflows; what it
+/// has not is solutions, an inverse, a condition: these are errors. Nothing of a factor is changed: threads may share one.
 /// What takes how long is said for order n.
 ///
 /// # Examples
@@ -67,8 +67,8 @@ impl<T: Scalar> LuFactor<T> {
     /// The bits are those of [`Dense::solve`](crate::Dense::solve) where that goes by LU.
     ///
     /// # Errors
-    /// [`LinalgError::Singular`] with the first zero on the diagonal of U; if A is not square, or the
-    /// shapes disagree.
+    /// [`LinalgError::Singular`] with the first zero on the diagonal of U, [`LinalgError::Overflow`] with the
+    /// first number on it that is not finite; if A is not square, or the shapes disagree.
     ///
     /// # Examples
     /// ```
@@ -169,7 +169,7 @@ impl<T: Scalar> LuFactor<T> {
     /// that of a singular matrix is 0.
     ///
     /// # Errors
-    /// If A is not square.
+    /// If A is not square; [`LinalgError::Overflow`] if U overflowed.
     ///
     /// # Examples
     /// ```
@@ -186,7 +186,8 @@ impl<T: Scalar> LuFactor<T> {
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
-    /// solution loses about as many digits as it has. Mostly 4 or 5 solutions.
+    /// solution loses about as many digits as it has. Infinite if ‖A‖₁ is larger than any number. Mostly 4
+    /// or 5 solutions.
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
@@ -233,7 +234,8 @@ impl<T: Scalar> LuFactor<T> {
         l_of(&array(&self.factors.lu))
     }
 
-    /// U, min(m, n) × n, with zeros below the diagonal.
+    /// U, min(m, n) × n, with zeros below the diagonal; not finite where numbers on the way to it were too
+    /// large.
     ///
     /// # Examples
     /// ```
@@ -297,8 +299,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// X with A·X = B. 2n² operations for each column; copies B.
     ///
     /// # Errors
-    /// [`LinalgError::Singular`] with the first zero on the diagonal of U; if A is not square; if
-    /// shapes, tile orders or grids disagree.
+    /// As [`LuFactor::solve`]; if tile orders or grids disagree.
     ///
     /// # Examples
     /// ```
@@ -417,7 +418,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// each to each other.
     ///
     /// # Errors
-    /// If A is not square, or the run fails.
+    /// As [`LuFactor::determinant`]; if the run fails.
     ///
     /// # Examples
     /// ```
@@ -523,8 +524,8 @@ fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<KeptFactors<T>, Linal
 pub(crate) fn parts_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Lu<T>, LinalgError> {
     let (m, n) = a.dim();
     let (k, lu) = (m.min(n), whole::Lu::of((m, n), &NdarrayEntries(a))?);
-    let (l, u) = (array_of((m, k), lu.l()), array_of((k, n), lu.u()));
-    Ok((lu.permutation(), l, u))
+    let u = finite(array_of((k, n), lu.u()))?;
+    Ok((lu.permutation(), finite(array_of((m, k), lu.l()))?, u))
 }
 
 /// X of A·X = B for a square matrix, both small, without a graph.
@@ -601,10 +602,10 @@ impl<T: Scalar> Factors<T> {
         steps::expect_regular(&self.lu, on)
     }
 
-    /// P, L and U.
-    pub fn parts(&self) -> Lu<T> {
-        let both = array(&self.lu);
-        (self.permutation(), l_of(&both), u_of(&both))
+    /// P, L and U, if they are finite.
+    pub fn parts(&self) -> Result<Lu<T>, LinalgError> {
+        let both = finite(array(&self.lu))?;
+        Ok((self.permutation(), l_of(&both), u_of(&both)))
     }
 
     /// X of op(A)·X = B.

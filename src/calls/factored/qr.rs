@@ -8,7 +8,7 @@ use super::steps;
 use super::steps::alike;
 use super::steps::options;
 use crate::calls::site::{
-    Site, array, array_of, expect_rows, heap, in_one_tile, is_small, of_columns,
+    Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
 use crate::calls::tiled::copy;
 use dataflow_core::port::Executor;
@@ -106,6 +106,7 @@ impl<T: Scalar> QrFactor<T> {
     ///
     /// # Errors
     /// If A has more columns than rows: [`Dense::qr`](crate::Dense::qr) has Q and R of such a matrix.
+    /// [`LinalgError::Overflow`] with the first column that is not finite.
     ///
     /// # Examples
     /// ```
@@ -206,7 +207,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// Q, as [`QrFactor::q`]; spread like A.
     ///
     /// # Errors
-    /// If A has more columns than rows, or the run fails.
+    /// As [`QrFactor::q`]; if the run fails.
     ///
     /// # Examples
     /// ```
@@ -255,7 +256,8 @@ pub(crate) fn qr_at_once<T: Scalar>(
 ) -> Result<(Array2<T>, Array2<T>), LinalgError> {
     let (m, n) = a.dim();
     let (k, qr) = (m.min(n), whole::Qr::of((m, n), &NdarrayEntries(a))?);
-    Ok((array_of((m, k), qr.q()), array_of((k, n), qr.r())))
+    let r = finite(array_of((k, n), qr.r()))?;
+    Ok((finite(array_of((m, k), qr.q()))?, r))
 }
 
 /// The nearest, or the shortest, solution for a small A and a small B, without a graph.

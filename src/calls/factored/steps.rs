@@ -5,7 +5,7 @@ use crate::collective::Gather;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
-use dataflow_linalg::condition::inverse_norm;
+use dataflow_linalg::condition::condition_number;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::{Backend, Op};
 use dataflow_linalg::matrix::norm::{Norm, norm};
@@ -117,6 +117,17 @@ pub(crate) fn factor_by_qr<T: Scalar>(
     Ok(q)
 }
 
+/// Fails unless what was made from finite numbers is finite.
+pub(crate) fn expect_finite<T: Scalar>(
+    made: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    match made.scan(on) {
+        Err(LinalgError::NotFinite { col, .. }) => Err(LinalgError::Overflow { col }),
+        scanned => scanned.map(drop),
+    }
+}
+
 /// Q and R; of A reflectors are left.
 pub(crate) fn qr<T: Scalar>(
     a: &TiledMatrix<T>,
@@ -124,16 +135,19 @@ pub(crate) fn qr<T: Scalar>(
 ) -> Result<(TiledMatrix<T>, TiledMatrix<T>), LinalgError> {
     a.scan(on)?;
     let q = factor_by_qr(a, on)?;
-    Ok((form_q((a, &q), on)?, triangle(a, on)?))
+    let r = triangle(a, on)?;
+    Ok((form_q((a, &q), on)?, r))
 }
 
-/// The first min(m, n) columns of Q.
+/// The first min(m, n) columns of Q, if they are finite.
 pub(crate) fn form_q<T: Scalar>(
     (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let k = a.rows().min(a.cols());
-    qr::form(a, q, k, AUTO, on)
+    let q = qr::form(a, q, k, AUTO, on)?;
+    expect_finite(&q, on)?;
+    Ok(q)
 }
 
 /// The X that makes ‖B − A·X‖ least, of several the shortest; both are overwritten.
@@ -185,12 +199,14 @@ pub(crate) fn multiply<T: Scalar>(
     Ok(())
 }
 
-/// R with its zeros.
+/// R with its zeros, if it is finite.
 pub(crate) fn triangle<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    qr::triangle(a, on)
+    let r = qr::triangle(a, on)?;
+    expect_finite(&r, on)?;
+    Ok(r)
 }
 
 /// Fails unless all columns of a factored matrix, m ≥ n, are independent.
@@ -231,7 +247,7 @@ pub(crate) fn determinant<T: Scalar>(
         own.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
     }
     let parts = (0..steps).map(|k| (a.rank_of(k, k), a.tile_rows(k).min(a.tile_cols(k))));
-    Ok(Determinant::of_triangle(gathered(own, parts, on)?))
+    Determinant::of_factor(&gathered(own, parts, on)?)
 }
 
 /// Whether the rows were swapped an odd number of times, on every rank.
@@ -257,14 +273,13 @@ pub(crate) fn condition<T: Scalar>(
         return Ok(1.0);
     }
     let layout = alike(a, Layout::general(a.rows(), 1, a.nb()))?;
-    let estimate = inverse_norm(a.rows(), |op: Op, x: &mut [T]| {
+    condition_number(a.rows(), norm, |op: Op, x: &mut [T]| {
         let entries = |row: usize, _: usize| x[row];
         let b = TiledMatrix::from_entries_in(layout, a.memory().clone(), &entries);
         solve(op, &b)?;
         x.copy_from_slice(&first_column(&b, on)?);
         Ok::<_, LinalgError>(())
-    })?;
-    Ok(norm * estimate)
+    })
 }
 
 /// The first column of a matrix, on every rank.

@@ -1,8 +1,8 @@
 //! What a factor says of its matrix and of solutions: condition, determinant, bounds of errors.
 
 use super::solve::solve;
-use crate::condition::inverse_norm;
-use crate::determinant::{Determinant, of_diagonal};
+use crate::condition::condition_number;
+use crate::determinant::{Determinant, diagonal_of};
 use crate::error::{LinalgError, TileError};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
@@ -12,7 +12,8 @@ use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 
-/// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix.
+/// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix,
+/// infinite if ‖A‖₁ is larger than any number.
 ///
 /// - `l`: what [`factor`](super::factor) left; each rank gives its part, and gets the same
 /// - `norm`: ‖A‖₁, taken [before](crate::matrix::norm::norm()) A was overwritten
@@ -49,7 +50,7 @@ pub fn condition<T: Scalar>(
     }
     let column = Layout::general(l.rows(), 1, l.nb())?;
     let column = column.distributed(*l.distribution(), l.layout().rank())?;
-    let estimate = inverse_norm(l.rows(), |_: Op, x: &mut [T]| {
+    condition_number(l.rows(), norm, |_: Op, x: &mut [T]| {
         // A is its own adjoint.
         let entry = |row: usize, _: usize| x[row];
         let b = TiledMatrix::beside(column, l.memory(), &entry, on);
@@ -57,8 +58,7 @@ pub fn condition<T: Scalar>(
         solve(l, &b, backend, on)?;
         x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
         Ok::<_, LinalgError>(())
-    })?;
-    Ok(norm * estimate)
+    })
 }
 
 /// The determinant of A from its factor, all tiles on this rank.
@@ -79,7 +79,7 @@ pub fn condition<T: Scalar>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn determinant<T: Scalar>(l: &TiledMatrix<T>) -> Result<Determinant, TileError> {
-    Ok(of_diagonal(l)?.of_square())
+    Ok(Determinant::of_triangle(diagonal_of(l)?).of_square())
 }
 
 /// How far each column of `x` is from the solution of A·X = B.

@@ -116,6 +116,17 @@ impl<T: Scalar> Pivots<T> {
         Err(LinalgError::Shape(text))
     }
 
+    /// Refuses pivots of which no factorisation has made those of each step; all are this rank's.
+    pub(super) fn expect_filled(&self) -> Result<(), LinalgError> {
+        let mut steps = 0..self.store.len();
+        match steps.find(|&k| self.store.get(k).is_none()) {
+            None => Ok(()),
+            Some(k) => Err(LinalgError::Shape(format!(
+                "the row swaps of step {k} are not there (factor the matrix first)"
+            ))),
+        }
+    }
+
     /// A slot for each step.
     pub(super) fn store(&self) -> &Store<Tile<T>> {
         &self.store

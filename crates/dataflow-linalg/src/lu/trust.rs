@@ -3,8 +3,8 @@
 use super::factor::expect_regular;
 use super::pivots::Pivots;
 use super::solve::{Solve, solve};
-use crate::condition::inverse_norm;
-use crate::determinant::{Determinant, of_diagonal};
+use crate::condition::condition_number;
+use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
@@ -14,7 +14,8 @@ use crate::scalar::Scalar;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 
-/// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix.
+/// κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3; 1 for an empty matrix,
+/// infinite if ‖A‖₁ is larger than any number.
 ///
 /// - `lu`, `pivots`: what [`factor`](super::factor) left; each rank gives its part, and gets the same
 /// - `norm`: ‖A‖₁, taken [before](crate::matrix::norm::norm()) A was overwritten
@@ -52,21 +53,21 @@ pub fn condition<T: Scalar>(
     }
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
-    let estimate = inverse_norm(lu.rows(), |op: Op, x: &mut [T]| {
+    condition_number(lu.rows(), norm, |op: Op, x: &mut [T]| {
         let entry = |row: usize, _: usize| x[row];
         let b = TiledMatrix::beside(column, lu.memory(), &entry, on);
         let (b, _) = b.map_err(LinalgError::Run)?;
         solve(lu, pivots, op, &b, backend, on)?;
         x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
         Ok::<_, LinalgError>(())
-    })?;
-    Ok(norm * estimate)
+    })
 }
 
 /// The determinant of A from its factors, all tiles on this rank.
 ///
 /// # Errors
-/// If the matrix is not square, the pivots are of another one, or a tile is not at hand.
+/// [`LinalgError::Overflow`] with the first pivot that is not finite, unless one before it is zero. If the
+/// matrix is not square, the pivots are of another one or not filled, or a tile is not at hand.
 ///
 /// # Examples
 /// ```
@@ -92,8 +93,10 @@ pub fn determinant<T: Scalar>(
             lu.cols()
         )));
     }
+    let of_u = Determinant::of_factor(&diagonal_of(lu)?)?;
+    pivots.expect_filled()?;
     let swaps = pivots.rows().filter(|(row, pivot)| row != pivot);
-    Ok(of_diagonal(lu)?.swapped(swaps.count()))
+    Ok(of_u.swapped(swaps.count()))
 }
 
 /// How far each column of `x` is from the solution of A·X = B.
@@ -136,10 +139,10 @@ pub fn improve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
+    expect_two(("L\\U", lu), ("X", x))?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
-    expect_two(("L\\U", lu), ("X", x))?;
 }
 
 /// Solves with A and its adjoint.
