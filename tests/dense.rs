@@ -455,6 +455,53 @@ fn right_hand_sides_of_which_a_triangle_is_stored_are_refused_by_all_least_squar
     }
 }
 
+/// Only rank 1 has not filled its tiles.
+#[test]
+fn a_tile_that_was_never_filled_is_told_by_every_call_on_every_rank() {
+    let told = |runtime: &Runtime| {
+        let memory = runtime.memory();
+        let grid = Distribution::BlockCyclic(Grid::new(2, 1).unwrap());
+        let half_filled = |layout: Layout| {
+            let layout = layout.distributed(grid, runtime.rank()).unwrap();
+            let a = TiledMatrix::<f64>::vacant(layout, memory.clone());
+            if runtime.rank() == Rank(0) {
+                a.fill(&Random::new(1), runtime).unwrap();
+            }
+            a
+        };
+        let general = || half_filled(Layout::general(4, 4, 2).unwrap());
+        let sides = Layout::general(4, 1, 2).unwrap();
+        let sides = sides.distributed(grid, runtime.rank()).unwrap();
+        let b = TiledMatrix::from_entries(sides, &Random::new(2));
+        let (a, lower) = (general(), half_filled(Layout::lower(4, 2).unwrap()));
+        let refused = [
+            a.solve(&b, runtime).err(),
+            lower.solve(&b, runtime).err(),
+            a.inverse(runtime).err(),
+            lower.inverse(runtime).err(),
+            a.cholesky(runtime).err(),
+            lower.cholesky(runtime).err(),
+            a.lu(runtime).err(),
+            a.qr(runtime).err(),
+            a.least_squares(&b, runtime).err(),
+            a.least_squares_minimum_norm(&b, None, runtime).err(),
+            a.rank(None, runtime).err(),
+            a.pseudo_inverse(None, runtime).err(),
+            general().lu_factor(runtime).err(),
+            general().qr_factor(runtime).err(),
+            general().cholesky_factor(runtime).err(),
+        ];
+        let texts = refused.map(|refused| refused.unwrap().to_string());
+        let all = runtime.gather(texts.join("\n").into_bytes())?;
+        Ok::<_, dataflow::Error>(all.concat())
+    };
+    let settings = Runtime::builder().threads(1).ranks(2);
+    let texts = String::from_utf8(launch(settings, told).unwrap()).unwrap();
+    for text in texts.lines() {
+        assert!(text.contains("tile (1, 0) is empty"), "{text}");
+    }
+}
+
 #[test]
 fn an_answer_has_the_bits_of_the_graph() {
     let n = 300;

@@ -311,13 +311,35 @@ fn filled<T: Scalar>(
     Ok(tiles)
 }
 
-/// The entries of a matrix in tiles of another layout, all of whose entries are on this rank.
+/// The entries of a matrix in another layout of the same tiles, all of whose entries are on this rank. A
+/// tile that is not at hand is not in the copy either: who looks at that says so on all ranks.
 pub(crate) fn copy<T: Scalar>(
     a: &TiledMatrix<T>,
     layout: Layout,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    filled(layout, a, on)
+    copy_as(a, a, layout, on)
+}
+
+/// The same with entries that stand for those of the matrix.
+fn copy_as<T: Scalar>(
+    a: &TiledMatrix<T>,
+    entries: &impl Entries<T>,
+    layout: Layout,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let is_here = |(i, j): (usize, usize)| match a.structure() {
+        Structure::General => a.tile(i, j).is_some(),
+        Structure::Lower => a.tile(i.max(j), i.min(j)).is_some(),
+    };
+    if layout.tiles().all(is_here) {
+        return filled(layout, entries, on);
+    }
+    let tiles = TiledMatrix::vacant(layout, on.memory());
+    for (i, j) in layout.tiles().filter(|tile| is_here(*tile)) {
+        tiles.fill_tile(i, j, entries)?;
+    }
+    Ok(tiles)
 }
 
 /// Both triangles of a matrix.
@@ -325,7 +347,7 @@ fn whole<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<TiledMatrix
     let layout = alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?;
     match a.structure() {
         Structure::General => copy(a, layout, on),
-        Structure::Lower => filled(layout, &Hermitian(a), on),
+        Structure::Lower => copy_as(a, &Hermitian(a), layout, on),
     }
 }
 
