@@ -781,6 +781,32 @@ fn a_matrix_that_nobody_distributed_is_refused_over_ranks_on_all_of_them() {
     }
 }
 
+/// What a product makes beside such a matrix was made with tiles on rank 1, too, and refused there.
+#[test]
+fn a_rank_may_hold_a_mere_name_of_a_matrix_that_another_has() {
+    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let (n, nb) = (6, 2);
+        let named = |entries: &dyn Entries<f64>| {
+            let layout = Layout::general(n, n, nb).unwrap();
+            match runtime.rank() {
+                Rank(0) => TiledMatrix::from_fn(layout, |i, j| entries.entry(i, j)),
+                _ => TiledMatrix::vacant(layout, runtime.memory()),
+            }
+        };
+        let (random, definite) = (Random::new(3), PositiveDefinite::new(n, 1));
+        let (a, b) = (named(&definite), named(&random));
+        let c = a.dot_tiled(&b, runtime)?;
+        if runtime.rank() == Rank(0) {
+            let entry = |of: &dyn Entries<f64>, i, j| of.entry(i, j);
+            let products = (0..n).map(|k| entry(&definite, 2, k) * entry(&random, k, 3));
+            let sum: f64 = products.sum();
+            assert!((c.get(2, 3).unwrap() - sum).abs() < 1e-12);
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() {
     fn conditions(ranks: usize) -> [u64; 3] {

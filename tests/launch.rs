@@ -143,6 +143,9 @@ fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
         let mine = runtime.rank();
         let unlike = runtime.collect(&full, |_| mine, Rank(0)).unwrap_err();
         assert_eq!(unlike.kind(), Kind::ParametersDiffer);
+        let to = Rank(7 * mine.0);
+        let apart = runtime.collect(&full, |_| Rank(0), to).unwrap_err();
+        assert_eq!(apart.kind(), Kind::ParametersDiffer, "{apart}");
         [missing, nowhere, unowned, unlike].map(|error| error.to_string())
     });
     assert_eq!(errors[0], errors[1]);
@@ -274,6 +277,15 @@ fn runs_of_one_rank_alone_are_no_parts_of_a_run_of_several() {
         let all = all.map(|(name, ranks)| (name.to_string(), ranks));
         assert_eq!(told, all[preparing as usize..]);
     }
+}
+
+#[test]
+fn gathering_traces_leaves_none() {
+    let taken = launch(ranks(2).trace(1 << 20), |runtime| {
+        runtime.run_across(&Ring::new(runtime, 10, &nothing))?;
+        Ok::<_, Error>([runtime.traces()?.len(), runtime.traces()?.len()])
+    });
+    assert_eq!(taken.unwrap(), [1, 0]);
 }
 
 /// Whatever a rank runs alone: a space, a program, a recorded one, a recursion.

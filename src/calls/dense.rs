@@ -106,7 +106,7 @@ pub trait Dense<T: Scalar> {
     /// matrix has factors, too: there are zeros on the diagonal of U.
     ///
     /// # Errors
-    /// If A is not finite; [`LinalgError::Overflow`] with the first column of L or U that is not.
+    /// If A is not finite; [`LinalgError::Overflow`] with the first column of L and U that is not.
     ///
     /// # Examples
     /// ```
@@ -145,7 +145,8 @@ pub trait Dense<T: Scalar> {
     /// triangular, k = min(m, n).
     ///
     /// # Errors
-    /// If A is not finite; [`LinalgError::Overflow`] with the first column of Q or R that is not.
+    /// If A is not finite; [`LinalgError::Overflow`] with the first column of R that is not, or of Q if
+    /// R is.
     ///
     /// # Examples
     /// ```

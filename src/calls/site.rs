@@ -11,6 +11,7 @@ use dataflow_core::data::Version;
 use dataflow_core::port::{Executor, Heap, Inline, Memory};
 use dataflow_linalg::kernel::LARGEST_WHOLE;
 use dataflow_linalg::matrix::convert::NdarrayEntries;
+use dataflow_linalg::matrix::norm::all_finite;
 use dataflow_linalg::matrix::{Entries, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{LinalgError, cholesky};
@@ -171,6 +172,9 @@ pub(crate) fn array_of<T>(shape: (usize, usize), elements: Vec<T>) -> Array2<T> 
 /// # Errors
 /// [`LinalgError::Overflow`] with the first column that is not.
 pub(crate) fn finite<T: Scalar>(array: Array2<T>) -> Result<Array2<T>, LinalgError> {
+    if array.as_slice_memory_order().is_some_and(all_finite) {
+        return Ok(array);
+    }
     let mut columns = array.columns().into_iter();
     match columns.position(|column| !column.iter().all(|x| x.is_finite())) {
         Some(col) => Err(LinalgError::Overflow { col: col as u64 }),

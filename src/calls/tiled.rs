@@ -150,7 +150,7 @@ pub trait Tiled<T: Scalar>: Sized {
     ///
     /// # Errors
     /// If A is not finite, or not stored as [`Structure::General`]; [`LinalgError::Overflow`] with the first
-    /// column of Q or R that is not finite.
+    /// column of R that is not finite, or of Q if R is.
     fn qr(&self, on: &dyn Executor) -> Result<(Self, Self), LinalgError>;
 
     /// The X that makes ‖B − A·X‖₂ least, by QR; the shortest of all solutions if A has more columns
@@ -294,7 +294,9 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
 
     fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
-        let c = filled(layout, &|_: usize, _: usize| T::zero(), on)?;
+        let zeros = |_: usize, _: usize| T::zero();
+        let c = TiledMatrix::beside(layout, &on.memory(), &zeros, on);
+        let (c, _) = c.map_err(LinalgError::Run)?;
         steps::multiply((self, b), &c, on)?;
         Ok(c)
     }

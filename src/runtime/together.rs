@@ -1,10 +1,10 @@
 //! Together: what all ranks call, to tell each other a little, agree, or bring data to one of them.
 
 use super::Runtime;
-use crate::collective::{Agreement, Gather, run_together};
+use crate::collective::{Agreement, Gather, agree_on, run_together};
 use dataflow_core::Error;
 use dataflow_core::data::Store;
-use dataflow_core::port::Wire;
+use dataflow_core::port::{Executor, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Collect, Erased};
 
@@ -52,14 +52,27 @@ impl Runtime {
         owner: impl Fn(usize) -> Rank + Sync,
         to: Rank,
     ) -> Result<Option<Vec<D>>, Error> {
-        self.expect_rank(to, || "the rank that data go to".to_string())?;
-        for datum in 0..store.len() {
-            self.expect_rank(owner(datum), || format!("the owner of datum {datum}"))?;
-        }
         let places = |datum| (owner(datum), datum);
         let collect = Collect::new(store, store.len(), &places, to);
+        if let Err(absent) = self.expect_ranks(store.len(), &owner, to) {
+            // First, that the others were not told of other ranks: they would wait for this one.
+            agree_on(&collect, self)?;
+            return Err(absent);
+        }
         self.run_across(&Erased::new(&collect))?;
         Ok(collect.into_data().filter(|_| self.rank() == to))
+    }
+
+    fn expect_ranks(
+        &self,
+        n_data: usize,
+        owner: &impl Fn(usize) -> Rank,
+        to: Rank,
+    ) -> Result<(), Error> {
+        self.expect_rank(to, || "the rank that data go to".to_string())?;
+        (0..n_data).try_for_each(|datum| {
+            self.expect_rank(owner(datum), || format!("the owner of datum {datum}"))
+        })
     }
 
     fn expect_rank(&self, rank: Rank, what: impl Fn() -> String) -> Result<(), Error> {
@@ -94,19 +107,20 @@ impl Runtime {
         own: T,
         op: impl FnMut(T, T) -> T,
     ) -> Result<T, Error> {
-        self.reduce("all_reduce", own, op)
+        self.reduce(self, "all_reduce", own, op)
     }
 
     /// The same, as a step of the call of this name: ranks that make different ones learn it.
     pub(super) fn reduce<T: bytemuck::Pod>(
         &self,
+        on: &dyn Executor,
         call: &'static str,
         own: T,
         op: impl FnMut(T, T) -> T,
     ) -> Result<T, Error> {
         let bytes = bytemuck::bytes_of(&own).to_vec();
         let gather = Gather::new(bytes, self.n_ranks()).called(call).of::<T>();
-        run_together(&gather, self)?;
+        run_together(&gather, on)?;
         let all = gather.into_all();
         let differs = |bytes: &[u8]| {
             let (len, own) = (bytes.len(), size_of::<T>());
@@ -148,7 +162,7 @@ impl Runtime {
                 Ok(true) => DONE,
             };
             // Also after a failure: the others must not wait for a rank that has left.
-            let least = self.reduce("repeat_until", [own, rank], |a, b| a.min(b));
+            let least = self.reduce(self, "repeat_until", [own, rank], |a, b| a.min(b));
             ended?;
             match least? {
                 [FAILED, of] => {

@@ -38,11 +38,7 @@ impl Runtime {
         if self.n_ranks() == 1 {
             return Ok(own);
         }
-        let was_on = tracer.is_on();
-        tracer.set_on(false);
-        let parts = self.gathered(&own);
-        tracer.set_on(was_on);
-        match parts {
+        match self.gathered(&own) {
             Ok(parts) => Ok(self.joined(own, parts)),
             Err(error) => {
                 tracer.put_back(own);
@@ -57,8 +53,7 @@ impl Runtime {
         if self.tracer.is_none() || self.n_ranks() == 1 || self.transport == Transport::Local {
             return Ok(());
         }
-        // The workers have no tracer.
-        let context = Context::new(&self.workers).across(self.courier());
+        let context = self.untraced();
         let own = [vec![u8::from(self.has_cores)], machine()].concat();
         let gather = Gather::new(own, self.n_ranks()).called("compare clocks");
         run_together(&gather, &context)?;
@@ -79,6 +74,12 @@ impl Runtime {
         Ok(())
     }
 
+    /// What is done about traces leaves none.
+    fn untraced(&self) -> Context<'_> {
+        // The workers have no tracer.
+        Context::new(&self.workers).across(self.courier())
+    }
+
     /// On rank 0 the traces of runs, those across ranks each with its parts of the others.
     fn joined(&self, own: Vec<Trace>, parts: Vec<Vec<Trace>>) -> Vec<Trace> {
         if self.rank() != Rank(0) {
@@ -97,7 +98,9 @@ impl Runtime {
         self.compare_clocks()?;
         let across = || own.iter().filter(|trace| trace.is_across);
         // As many as on the rank that has least: of a run that failed one may have nothing.
-        let n_runs = self.reduce("traces", across().count() as u64, u64::min)? as usize;
+        let context = self.untraced();
+        let n_own = across().count() as u64;
+        let n_runs = self.reduce(&context, "traces", n_own, u64::min)? as usize;
         let mut all = Vec::new();
         for trace in across().take(n_runs) {
             let bytes = match self.rank() {
@@ -105,7 +108,7 @@ impl Runtime {
                 _ => trace.to_bytes(),
             };
             let gather = Gather::on_first(bytes, self.n_ranks()).called("traces");
-            run_together(&gather, self)?;
+            run_together(&gather, &context)?;
             all.push((trace, gather.into_all()));
         }
         if self.rank() != Rank(0) {

@@ -8,9 +8,9 @@ use dataflow_core::port::{Block, Context, Courier, Heap, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
-use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, spend};
+use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
-use engine::{Random, in_world};
+use engine::{Random, in_this, in_world};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -238,12 +238,15 @@ fn workers_without_a_stack_post_without_waiting_where_posts_are_to_wait() {
             ..Settings::default()
         };
         let make = || Wavefront::new(8, 100, (2, 2));
-        let story = in_world(Weather::default(), 4, &settings, move |messenger, world| {
-            let workers = VirtualWorkers::lean(world, messenger.rank(), 3);
-            run_here(&make(), &workers, &messenger)
-        });
-        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
-        assert_good(&make(), &story.told, &format!("{drive:?}"));
+        for world in [World::new, World::on_threads] {
+            let world = world(Weather::default());
+            let story = in_this(&world, 4, &settings, move |messenger, world| {
+                let workers = VirtualWorkers::lean(world, messenger.rank(), 3);
+                run_here(&make(), &workers, &messenger)
+            });
+            let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+            assert_good(&make(), &story.told, &format!("{drive:?}"));
+        }
     }
 }
 

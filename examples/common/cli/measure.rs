@@ -230,13 +230,20 @@ const NAMES: [&str; 4] = ["rank", "worker", "numa_node", "distance"];
 
 /// Adds entries to those of the same names, and puts the others behind them.
 fn add_up(all: &mut Vec<Value>, more: Vec<Value>) {
-    let names = |entry: &Value| NAMES.map(|name| entry.get(name).cloned());
+    let alike = |a: &Value, b: &Value| NAMES.iter().all(|name| a.get(name) == b.get(name));
+    // Parts of a run list what they count in the same order.
+    let mut next = 0;
     for entry in more {
-        let named = names(&entry);
-        match (all.iter_mut().find(|other| names(other) == named), entry) {
+        let is_next = all.get(next).is_some_and(|other| alike(other, &entry));
+        let place = match is_next {
+            true => Some(next),
+            false => all.iter().position(|other| alike(other, &entry)),
+        };
+        match (place.map(|place| &mut all[place]), entry) {
             (Some(Value::Object(so_far)), Value::Object(entry)) => add(so_far, entry),
             (_, entry) => all.push(entry),
         }
+        next = place.map_or(all.len(), |place| place + 1);
     }
 }
 

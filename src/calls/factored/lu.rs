@@ -169,7 +169,8 @@ impl<T: Scalar> LuFactor<T> {
     /// that of a singular matrix is 0.
     ///
     /// # Errors
-    /// If A is not square; [`LinalgError::Overflow`] if U overflowed.
+    /// If A is not square; [`LinalgError::Overflow`] with the first pivot that is not finite, unless one
+    /// before it is zero.
     ///
     /// # Examples
     /// ```
@@ -524,8 +525,9 @@ fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<KeptFactors<T>, Linal
 pub(crate) fn parts_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Lu<T>, LinalgError> {
     let (m, n) = a.dim();
     let (k, lu) = (m.min(n), whole::Lu::of((m, n), &NdarrayEntries(a))?);
-    let u = finite(array_of((k, n), lu.u()))?;
-    Ok((lu.permutation(), finite(array_of((m, k), lu.l()))?, u))
+    lu.expect_finite()?;
+    let (l, u) = (array_of((m, k), lu.l()), array_of((k, n), lu.u()));
+    Ok((lu.permutation(), l, u))
 }
 
 /// X of A·X = B for a square matrix, both small, without a graph.

@@ -356,9 +356,9 @@ impl<T: Scalar> Orthogonal<T> {
         expect_rows((b.rows(), b.cols()), self.n_equations())?;
         b.scan(on)?;
         let layout = alike(b, Layout::general(self.n_unknowns(), b.cols(), b.nb()))?;
-        let x = TiledMatrix::vacant(layout, b.memory().clone());
-        x.fill(&|_: usize, _: usize| T::zero(), on)
-            .map_err(LinalgError::Run)?;
+        let zeros = |_: usize, _: usize| T::zero();
+        let x = TiledMatrix::beside(layout, b.memory(), &zeros, on);
+        let (x, _) = x.map_err(LinalgError::Run)?;
         self.expect_full_rank(on)?;
         let op = match self.is_adjoint {
             false => Op::NoTranspose,

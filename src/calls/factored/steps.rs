@@ -275,7 +275,8 @@ pub(crate) fn condition<T: Scalar>(
     let layout = alike(a, Layout::general(a.rows(), 1, a.nb()))?;
     condition_number(a.rows(), norm, |op: Op, x: &mut [T]| {
         let entries = |row: usize, _: usize| x[row];
-        let b = TiledMatrix::from_entries_in(layout, a.memory().clone(), &entries);
+        let b = TiledMatrix::beside(layout, a.memory(), &entries, on);
+        let (b, _) = b.map_err(LinalgError::Run)?;
         solve(op, &b)?;
         x.copy_from_slice(&first_column(&b, on)?);
         Ok::<_, LinalgError>(())

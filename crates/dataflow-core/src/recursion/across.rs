@@ -17,7 +17,7 @@ use super::run::CallPath;
 use super::{Call, Join, Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
-use crate::port::{Executor, Wire};
+use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Independent, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
@@ -203,11 +203,15 @@ impl Ways {
     }
 }
 
-/// Ends on all ranks if one was cancelled.
+/// Ends on all ranks if one was cancelled. No run of the program's: it is not recorded.
 fn agree_to_go_on(on: &dyn Executor) -> Result<(), Error> {
     let n_ranks = on.courier().n_ranks() as u32;
     let each = Independent::new("calls at the top", n_ranks.into(), |_| Ok(()));
-    run_across(&each.across(n_ranks), on).map(drop)
+    let mut here = Context::new(&Inline).across(on.courier());
+    if let Some(monitor) = on.monitor() {
+        here = here.watched_by(monitor);
+    }
+    run_across(&each.across(n_ranks), &here).map(drop)
 }
 
 crate::task_names! {

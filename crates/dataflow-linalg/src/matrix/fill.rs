@@ -51,9 +51,25 @@ impl<T: Scalar> TiledMatrix<T> {
         T::run_tiles(&fill.erased(), &[], &Context::new(on).across(&Alone))
     }
 
-    /// A matrix for runs beside another of this distribution: with these entries where it is seen from
-    /// this rank, elsewhere without tiles.
-    pub(crate) fn beside(
+    /// A matrix for runs beside another of this distribution: [filled](Self::fill) with these entries where
+    /// it is seen from this rank, elsewhere without tiles.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::{Heap, Inline, Memory};
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// use std::sync::Arc;
+    ///
+    /// let memory: Arc<dyn Memory> = Arc::new(Heap);
+    /// let ones = |_: usize, _: usize| 1.0;
+    /// let (b, _) = TiledMatrix::beside(Layout::general(3, 1, 2)?, &memory, &ones, &Inline)?;
+    /// assert_eq!(b.get(2, 0), Some(1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beside(
         layout: Layout,
         memory: &Arc<dyn Memory>,
         entries: &impl Entries<T>,

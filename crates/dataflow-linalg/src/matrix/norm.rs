@@ -195,7 +195,7 @@ pub fn first_not_finite<T: Scalar>(a: &TiledMatrix<T>) -> Result<Option<NotFinit
 pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, extent: Extent) -> Option<NotFinite> {
     let mut buffer = Vec::new();
     let block = column_major(tile, &mut buffer);
-    if Arch::new().dispatch(AllFinite(block)) {
+    if all_finite(block) {
         return None;
     }
     let columns = block.chunks_exact(tile.rows().max(1)).enumerate();
@@ -215,6 +215,16 @@ pub fn tile_first_not_finite<T: Scalar>(tile: &Tile<T>, extent: Extent) -> Optio
 }
 
 /// Whether all numbers are finite: what is mostly so, on vectors as wide as the machine has.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::norm::all_finite;
+/// assert!(all_finite(&[1.0, -2.0]) && !all_finite(&[1.0, f64::NAN]));
+/// ```
+pub fn all_finite<T: Scalar>(numbers: &[T]) -> bool {
+    Arch::new().dispatch(AllFinite(numbers))
+}
+
 struct AllFinite<'a, T>(&'a [T]);
 
 impl<T: Scalar> NullaryFnOnce for AllFinite<'_, T> {

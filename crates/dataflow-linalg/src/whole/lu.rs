@@ -3,6 +3,7 @@
 use super::{KEPT, finite_tile_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, trsm_op, trsm_unit};
+use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{Entries, Format, Tile};
 use crate::scalar::Scalar;
 
@@ -80,6 +81,28 @@ impl<T: Scalar> Lu<T> {
         let mut pivots = 0..self.both.rows().min(self.both.cols());
         match pivots.find(|&i| !self.both.get(i, i).is_finite()) {
             Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if L or U is not finite, as A was.
+    ///
+    /// # Errors
+    /// [`LinalgError::Overflow`] with the first column that is not.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::{matrix::Tile, whole::Lu};
+    /// let large = [[1e308, 1e308], [-1e308, 1e308]];
+    /// let lu = Lu::of_tile(Tile::from_rows(large));
+    /// assert_eq!(lu.expect_finite().unwrap_err().name(), "overflow");
+    /// ```
+    pub fn expect_finite(&self) -> Result<(), LinalgError> {
+        match tile_first_not_finite(&self.both, Extent::Whole) {
+            Some(found) => {
+                let col = found.col as u64;
+                Err(LinalgError::Overflow { col })
+            }
             None => Ok(()),
         }
     }

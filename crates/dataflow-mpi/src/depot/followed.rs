@@ -3,8 +3,10 @@
 //!
 //! # Law
 //! A parcel that goes out is held by the packet that announces it and by each of its data that are asked for. When
-//! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go.
+//! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go; but not of what
+//! stays because ranks cannot go on together.
 
+use crate::sync::{AtomicBool, Ordering};
 use crate::transport::KeepAlive;
 use dataflow_core::port::{Inbox, Ranks};
 use dataflow_core::rank::Rank;
@@ -15,6 +17,8 @@ use std::sync::Arc;
 /// Who hears, and parcels whose packets are here.
 pub(super) struct Followed {
     inbox: Arc<dyn Inbox>,
+    /// Whether what is let go from now on has not left.
+    stays: Arc<AtomicBool>,
     /// By rank: with how many packets, since the rank was started, the parcel has gone.
     ways: Vec<VecDeque<(u64, KeepAlive)>>,
 }
@@ -22,13 +26,16 @@ pub(super) struct Followed {
 /// Says that a parcel has left when nobody holds it any more.
 struct DepartureGuard {
     inbox: Arc<dyn Inbox>,
+    stays: Arc<AtomicBool>,
     task: WireName,
     to: Ranks,
 }
 
 impl Drop for DepartureGuard {
     fn drop(&mut self) {
-        self.inbox.left(&self.task, &self.to);
+        if !self.stays.load(Ordering::Relaxed) {
+            self.inbox.left(&self.task, &self.to);
+        }
     }
 }
 
@@ -37,6 +44,7 @@ impl Followed {
     pub fn new(inbox: Arc<dyn Inbox>, n_ranks: usize) -> Self {
         Followed {
             inbox,
+            stays: Arc::default(),
             ways: vec![VecDeque::new(); n_ranks],
         }
     }
@@ -44,10 +52,19 @@ impl Followed {
     /// Outputs of a task for some ranks go to the first of them with so many packets.
     pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> KeepAlive {
         let way = &mut self.ways[to[0].0 as usize];
-        let inbox = self.inbox.clone();
-        let held: KeepAlive = Arc::new(DepartureGuard { inbox, task, to });
+        let held: KeepAlive = Arc::new(DepartureGuard {
+            inbox: self.inbox.clone(),
+            stays: self.stays.clone(),
+            task,
+            to,
+        });
         way.push_back((packets, held.clone()));
         held
+    }
+
+    /// What has not left by now never will.
+    pub fn ends_here(&self) {
+        self.stays.store(true, Ordering::Relaxed);
     }
 
     /// A parcel of another rank is announced, and its data must be asked for.

@@ -582,6 +582,9 @@ impl Depot {
         self.tell_broken(&failure);
         while self.pack(Haste::Now, Duration::ZERO).is_some() {}
         self.broken = Some(failure.clone());
+        if let Some(followed) = &self.run.followed {
+            followed.ends_here();
+        }
         let phase = std::mem::replace(&mut self.phase, Phase::Between);
         match phase {
             Phase::Between => {}

@@ -1,7 +1,9 @@
 //! Two depots without transport: packets are handed over by the test.
 
 use super::*;
+use crate::sync::{AtomicUsize, Ordering};
 use dataflow_core::port::{Cargo, Heap, Parcel, Pulse};
+use dataflow_core::wire::WireName;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
@@ -182,8 +184,9 @@ fn what_belongs_to_a_run_that_has_ended_is_dropped_and_counted() {
     assert_eq!(depots[1].counters().stale_dropped, 1);
 }
 
-/// Follows messages, and waits for nothing.
-struct Follower;
+/// Follows messages, and waits for nothing; counts parcels that have left.
+#[derive(Default)]
+struct Follower(AtomicUsize);
 
 impl Inbox for Follower {
     fn deliver(&self, _: Rank, _: Arrival) {}
@@ -192,6 +195,9 @@ impl Inbox for Follower {
     }
     fn stop(&self, _: Failure) {}
     fn stall(&self) {}
+    fn left(&self, _: &WireName, _: &[Rank]) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A datum that nobody had asked for stayed until the next run, or for good if ranks could not go on: its
@@ -204,7 +210,8 @@ fn a_run_that_ends_keeps_neither_data_nor_the_inbox_however_it_ends() {
     let aborted = |depots: &mut [Depot; 2]| depots[1].abort(failure(Rank(1), "cancelled", ""));
     for (ends, is_over) in [(aborted as fn(&mut [Depot; 2]), false), (lost, true)] {
         let mut depots = pair(LIMITS);
-        let inbox: Arc<dyn Inbox> = Arc::new(Follower);
+        let follower = Arc::new(Follower::default());
+        let inbox: Arc<dyn Inbox> = follower.clone();
         let datum = Arc::new(Zeros(10_000));
         depots[0].open(&Terms::default(), NOW);
         depots[0].follow(inbox.clone());
@@ -218,10 +225,12 @@ fn a_run_that_ends_keeps_neither_data_nor_the_inbox_however_it_ends() {
         exchange(&mut depots);
         assert!(!close(&mut depots).is_empty(), "rank 0 is told");
         let held = (Arc::strong_count(&datum), Arc::strong_count(&inbox));
-        assert_eq!(held, (1, 1), "it is over: {is_over}");
+        assert_eq!(held, (1, 2), "it is over: {is_over}");
+        let n_left = follower.0.load(Ordering::Relaxed);
+        assert_eq!(n_left == 0, is_over, "what stays has not left");
         depots[0].open(&Terms::default(), NOW);
         depots[0].follow(inbox.clone());
-        assert_eq!(Arc::strong_count(&inbox) == 1, is_over, "none is opened");
+        assert_eq!(Arc::strong_count(&inbox) == 2, is_over, "none is opened");
     }
 }
 

@@ -192,7 +192,7 @@ impl World {
     ) -> Result<Started, String> {
         if self.0.on == On::Threads {
             let live = move || live(&mut *body);
-            return self.start(rank, name, Box::new(live));
+            return self.enter(rank, name, Box::new(live), true);
         }
         let mut state = self.state();
         let end = state.new_bell();
@@ -210,6 +210,17 @@ impl World {
         rank: Rank,
         name: String,
         body: Box<dyn FnOnce() + Send>,
+    ) -> Result<Started, String> {
+        self.enter(rank, name, body, false)
+    }
+
+    /// The same, also of one that acts by turns where actors have threads.
+    fn enter(
+        &self,
+        rank: Rank,
+        name: String,
+        body: Box<dyn FnOnce() + Send>,
+        by_turns: bool,
     ) -> Result<Started, String> {
         let mut state = self.state();
         let end = state.new_bell();
@@ -230,7 +241,7 @@ impl World {
                 let ran = baton.clone();
                 let live = move || {
                     ran.wait();
-                    let mut own = Own::new(&world, actor, false);
+                    let mut own = Own::new(&world, actor, by_turns);
                     own.swap();
                     live();
                     own.swap();

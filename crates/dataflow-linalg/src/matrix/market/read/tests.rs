@@ -581,13 +581,14 @@ fn a_file_is_read_once() {
     assert!(reader.next().is_some_and(|entry| entry.is_ok()));
     refused(&mut reader);
     // After a line that breaks the rules, and after the end of a matrix without entries.
-    for (words, lines) in [
-        ("array real general", vec!["1 2", "one"]),
-        ("coordinate real general", vec!["1 2 0"]),
+    for (words, lines, is_right) in [
+        ("array real general", vec!["1 2", "one"], false),
+        ("coordinate real general", vec!["1 2 0"], true),
     ] {
         let text = file(words, &lines);
         let mut reader = Reader::new("a.mtx", &text[..]).unwrap();
-        let _ = reader.read_tiled::<f64>(layout, Arc::new(Heap), 1 << 30);
+        let first = reader.read_tiled::<f64>(layout, Arc::new(Heap), 1 << 30);
+        assert_eq!(first.is_ok(), is_right, "{words}");
         refused(&mut reader);
     }
     // Where there was no room, nothing was read.
