@@ -15,42 +15,6 @@ use std::sync::OnceLock;
 #[derive(Clone)]
 pub(crate) struct Bytes(pub Vec<u8>);
 
-/// Runs nothing but the agreement on a space: ranks that make the same run learn where they differ.
-pub(crate) fn agree_on<S: TaskSpace<Datum: Wire>>(
-    space: &S,
-    on: &dyn Executor,
-) -> Result<Report, Error> {
-    let terms = Agreed(space);
-    run_across(
-        &Erased::new(&terms),
-        &Context::new(&Inline).across(on.courier()),
-    )
-}
-
-/// A space without its tasks.
-struct Agreed<'a, S>(&'a S);
-
-impl<S: TaskSpace> TaskSpace for Agreed<'_, S> {
-    type Task = u64;
-    type Datum = S::Datum;
-
-    fn describe(&self, about: &mut Description) {
-        self.0.describe(about);
-    }
-
-    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        std::iter::empty()
-    }
-
-    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
-
-    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
-
-    fn run(&self, _: u64, _: &mut Flows<'_, S::Datum>) -> Result<(), TaskError> {
-        Ok(())
-    }
-}
-
 /// Runs this rank's part of an operation of all ranks, here; what is recorded of it, the executor's tracer gets.
 pub(crate) fn run_together<S: TaskSpace<Datum = Bytes>>(
     space: &S,
@@ -201,21 +165,15 @@ impl TaskSpace for Gather {
     }
 }
 
-/// No tasks: only what ranks must agree on before a space runs.
-pub(crate) struct Agreement<'a> {
-    pub name: &'a str,
-    pub settings: &'a [(&'a str, String)],
-}
+/// Nothing to run, only a description that all ranks must agree on: they learn where it differs.
+pub(crate) struct Agreement<'a>(pub &'a (dyn Fn(&mut Description) + Sync));
 
 impl TaskSpace for Agreement<'_> {
     type Task = u64;
     type Datum = Bytes;
 
     fn describe(&self, about: &mut Description) {
-        about.name(self.name);
-        for (name, value) in self.settings {
-            about.parameter(*name, value);
-        }
+        (self.0)(about);
     }
 
     fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {

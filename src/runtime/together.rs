@@ -1,12 +1,12 @@
 //! Together: what all ranks call, to tell each other a little, agree, or bring data to one of them.
 
 use super::Runtime;
-use crate::collective::{Agreement, Gather, agree_on, run_together};
+use crate::collective::{Agreement, Gather, run_together};
 use dataflow_core::Error;
 use dataflow_core::data::Store;
 use dataflow_core::port::{Executor, Wire};
 use dataflow_core::rank::Rank;
-use dataflow_core::space::{Collect, Erased};
+use dataflow_core::space::{Collect, Description, Erased, TaskSpace};
 
 impl Runtime {
     /// Returns on every rank what each rank has given, by rank. For a few numbers, not for large data.
@@ -56,7 +56,7 @@ impl Runtime {
         let collect = Collect::new(store, store.len(), &places, to);
         if let Err(absent) = self.expect_ranks(store.len(), &owner, to) {
             // First, that the others were not told of other ranks: they would wait for this one.
-            agree_on(&collect, self)?;
+            run_together(&Agreement(&|about| collect.describe(about)), self)?;
             return Err(absent);
         }
         self.run_across(&Erased::new(&collect))?;
@@ -181,6 +181,12 @@ impl Runtime {
     /// # Errors
     /// The first that differs, with both values; the same on every rank.
     pub fn agree(&self, name: &str, settings: &[(&str, String)]) -> Result<(), Error> {
-        run_together(&Agreement { name, settings }, self).map(drop)
+        let describe = |about: &mut Description| {
+            about.name(name);
+            for (name, value) in settings {
+                about.parameter(*name, value);
+            }
+        };
+        run_together(&Agreement(&describe), self).map(drop)
     }
 }
