@@ -238,7 +238,7 @@ fn workers_without_a_stack_post_without_waiting_where_posts_are_to_wait() {
             ..Settings::default()
         };
         let make = || Wavefront::new(8, 100, (2, 2));
-        for world in [World::new, World::on_threads] {
+        let courses = [World::new, World::on_threads].map(|world| {
             let world = world(Weather::default());
             let story = in_this(&world, 4, &settings, move |messenger, world| {
                 let workers = VirtualWorkers::lean(world, messenger.rank(), 3);
@@ -246,7 +246,9 @@ fn workers_without_a_stack_post_without_waiting_where_posts_are_to_wait() {
             });
             let story = story.unwrap_or_else(|hung| panic!("{hung}"));
             assert_good(&make(), &story.told, &format!("{drive:?}"));
-        }
+            (story.lasted, story.digest)
+        });
+        assert_eq!(courses[0], courses[1], "on fibers and on threads");
     }
 }
 

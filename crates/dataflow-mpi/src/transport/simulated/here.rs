@@ -108,6 +108,15 @@ impl Own {
         }
     }
 
+    /// Of an actor with a thread: its time passes where it stands, also if it is to post like one that acts
+    /// by turns.
+    pub fn with_thread(world: &World, actor: usize, by_turns: bool) -> Self {
+        Own {
+            of_courier: progress::OfThread::new(by_turns),
+            ..Own::new(world, actor, false)
+        }
+    }
+
     /// The thread's becomes this, and this the thread's.
     pub fn swap(&mut self) {
         HERE.with_borrow_mut(|here| std::mem::swap(here, &mut self.here));

@@ -241,7 +241,7 @@ impl World {
                 let ran = baton.clone();
                 let live = move || {
                     ran.wait();
-                    let mut own = Own::new(&world, actor, by_turns);
+                    let mut own = Own::with_thread(&world, actor, by_turns);
                     own.swap();
                     live();
                     own.swap();
