@@ -195,8 +195,12 @@ macro_rules! tuples {
             }
 
             #[inline(always)]
-            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
-                $(self.$at.each(show);)*
+            fn each_after(
+                &self,
+                skip: &mut usize,
+                show: &mut impl FnMut(Shown<'_>) -> bool,
+            ) -> bool {
+                $(self.$at.each_after(skip, show))&&*
             }
 
             #[inline(always)]
@@ -249,7 +253,9 @@ impl Held for () {
     }
 
     #[inline(always)]
-    fn each(&self, _: &mut impl FnMut(Shown<'_>)) {}
+    fn each_after(&self, _: &mut usize, _: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
+        true
+    }
 
     fn guards(&self) {}
 

@@ -35,8 +35,18 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
     where
         Self: 'e;
 
+    /// Shows each access, but the first so many, as long as `show` answers that it wants more. Counts
+    /// `skip` down by those that were left out; says whether more are wanted.
+    fn each_after(&self, skip: &mut usize, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool;
+
     /// Shows each access.
-    fn each(&self, show: &mut impl FnMut(Shown<'_>));
+    #[inline(always)]
+    fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
+        self.each_after(&mut 0, &mut |shown| {
+            show(shown);
+            true
+        });
+    }
 
     /// Where each datum lies that was named, even if others stand for it.
     fn each_named(&self, show: &mut impl FnMut(*const ())) {
@@ -48,6 +58,22 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
 
     /// What the body gets.
     fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;
+}
+
+/// Shows one access, unless it is one of those to be left out.
+#[inline(always)]
+pub(super) fn show_after(
+    skip: &mut usize,
+    shown: Shown<'_>,
+    show: &mut impl FnMut(Shown<'_>) -> bool,
+) -> bool {
+    match skip.checked_sub(1) {
+        Some(left) => {
+            *skip = left;
+            true
+        }
+        None => show(shown),
+    }
 }
 
 /// A task is about to be inserted: by this it inserts others before it.

@@ -5,7 +5,7 @@
 //! that is open: the task that merges the last copy is inserted before.
 
 use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
-use super::held::{Ahead, Close, Held, Lend, sealed::Sealed};
+use super::held::{Ahead, Close, Held, Lend, sealed::Sealed, show_after};
 use super::law::Mode;
 use crate::sync::{Ordering, lock};
 use std::marker::PhantomData;
@@ -66,8 +66,12 @@ macro_rules! lent {
             }
 
             #[inline(always)]
-            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
-                show(self.cell.shown(Mode::$mode));
+            fn each_after(
+                &self,
+                skip: &mut usize,
+                show: &mut impl FnMut(Shown<'_>) -> bool,
+            ) -> bool {
+                show_after(skip, self.cell.shown(Mode::$mode), show)
             }
 
             #[inline]
@@ -99,8 +103,15 @@ macro_rules! lent {
             }
 
             #[inline(always)]
-            fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
-                self.iter().for_each(|kept| kept.each(show));
+            fn each_after(
+                &self,
+                skip: &mut usize,
+                show: &mut impl FnMut(Shown<'_>) -> bool,
+            ) -> bool {
+                let left_out = self.len().min(*skip);
+                *skip -= left_out;
+                let mut shown = self[left_out..].iter();
+                shown.all(|kept| show(kept.cell.shown(Mode::$mode)))
             }
 
             fn guards(&self) -> Vec<$guard<'_, S>> {

@@ -17,7 +17,7 @@
 
 use super::access::{Access, AccessSet, Handle};
 use super::cell::{Cell, LazyCopy, Open, Shown};
-use super::held::{Ahead, Held, Lend, sealed::Sealed};
+use super::held::{Ahead, Held, Lend, sealed::Sealed, show_after};
 use super::kept::{Kept, Read, Write};
 use super::law::Mode;
 use crate::sync::{Ordering, lock};
@@ -231,11 +231,10 @@ impl<T: Reduce> Held for Share<T> {
     }
 
     #[inline(always)]
-    fn each(&self, show: &mut impl FnMut(Shown<'_>)) {
-        show(self.copy.shown(Mode::Write));
-        if let Some(neutral) = &self.neutral {
-            show(neutral.shown(Mode::Read));
-        }
+    fn each_after(&self, skip: &mut usize, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
+        let neutral = self.neutral.as_ref();
+        show_after(skip, self.copy.shown(Mode::Write), show)
+            && neutral.is_none_or(|neutral| show_after(skip, neutral.shown(Mode::Read), show))
     }
 
     #[inline(always)]

@@ -16,8 +16,10 @@ pub(super) struct Waiting<H> {
     held: Option<H>,
     /// What each access requires.
     required: SmallVec<[u64; 4]>,
-    /// How many accesses need not be waited for any more.
+    /// How many accesses need not be waited for any more: the first ones.
     passed: usize,
+    /// Whether any of them commutes.
+    commutes: bool,
     /// For the right to which datum it waited last.
     waited: Option<usize>,
 }
@@ -42,12 +44,16 @@ impl<H: Held> Waiting<H> {
         if names_one_twice(&mut seen) {
             return None;
         }
-        let mut required = SmallVec::new();
-        held.each(&mut |shown| required.push(shown.versions.insert(shown.mode)));
+        let (mut required, mut commutes) = (SmallVec::new(), false);
+        held.each(&mut |shown| {
+            required.push(shown.versions.insert(shown.mode));
+            commutes |= shown.mode == Mode::Commute;
+        });
         Some(Waiting {
             held: Some(held),
             required,
             passed: 0,
+            commutes,
             waited: None,
         })
     }
@@ -60,18 +66,16 @@ impl<H: Held> Waiting<H> {
     /// Goes on waiting where the task last parked.
     pub fn advance(&mut self, woken: &mut Woken) -> Wait {
         let mut passed = self.passed;
-        let mut commutes = false;
-        self.each(|at, shown, required| {
-            commutes |= shown.mode == Mode::Commute;
-            if at == passed && shown.versions.have_finished(required) {
-                passed += 1;
-            }
+        self.each_from(passed, |shown, required| {
+            let has_passed = shown.versions.have_finished(required);
+            passed += usize::from(has_passed);
+            has_passed
         });
         self.passed = passed;
         if passed < self.required.len() {
             return Wait::Version(passed);
         }
-        match commutes {
+        match self.commutes {
             true => self.begin_commuting(woken),
             false => Wait::Over,
         }
@@ -104,11 +108,16 @@ impl<H: Held> Waiting<H> {
 
     /// Parks at the access that [`advance`](Self::advance) named; false if the task may go on.
     pub fn park(&self, wait: Wait, word: Word) -> bool {
+        let (Wait::Version(at) | Wait::Commuting(at)) = wait else {
+            return false;
+        };
         let mut parked = false;
-        self.each(|at, shown, required| match wait {
-            Wait::Version(here) if here == at => parked = shown.versions.park(required, word),
-            Wait::Commuting(here) if here == at => parked = shown.versions.wait_to_commute(word),
-            _ => {}
+        self.each_from(at, |shown, required| {
+            parked = match wait {
+                Wait::Commuting(_) => shown.versions.wait_to_commute(word),
+                _ => shown.versions.park(required, word),
+            };
+            false
         });
         parked
     }
@@ -151,6 +160,18 @@ impl<H: Held> Waiting<H> {
             at += 1;
         });
     }
+
+    /// Calls with each access from one on, and what it requires, as long as that answers to go on.
+    #[inline(always)]
+    fn each_from(&self, first: usize, mut show: impl FnMut(Shown<'_>, u64) -> bool) {
+        let Some(held) = &self.held else { return };
+        let mut required = self.required[first..].iter();
+        held.each_after(&mut { first }, &mut |shown| {
+            required
+                .next()
+                .is_some_and(|&required| show(shown, required))
+        });
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -158,6 +179,29 @@ mod tests {
     use super::super::cell::Cell;
     use super::super::kept::{Commute, Kept};
     use super::*;
+
+    /// The first access that a task still waits for is found whatever the shape of the set, and the
+    /// ones after it are not looked at.
+    #[test]
+    fn accesses_are_shown_from_one_on_and_no_further_than_is_asked_for() {
+        let cells: [_; 5] = std::array::from_fn(|_| Cell::new(0));
+        let of = |at: usize| Kept::<i32, Commute>::new(&cells[at]);
+        let held = ((of(0), vec![of(1), of(2)]), (), vec![of(3)], of(4));
+        let task = Waiting::insert(held).unwrap();
+        let places = cells.each_ref().map(|cell| cell.versions.place());
+        for first in 0..=places.len() {
+            for n in 1..=places.len() {
+                let mut seen = Vec::new();
+                task.each_from(first, |shown, required| {
+                    assert_eq!(required, 0, "nothing was inserted before");
+                    seen.push(shown.versions.place());
+                    seen.len() < n
+                });
+                let expected: Vec<_> = places[first..].iter().copied().take(n).collect();
+                assert_eq!(seen, expected, "{n} from {first}");
+            }
+        }
+    }
 
     /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in
     /// its place: nobody else would.
