@@ -226,3 +226,77 @@ fn a_run_that_was_cancelled_says_so_however_the_program_was_written() {
         assert!(error.message().starts_with("cancelled after 0"), "{error}");
     }
 }
+
+/// Tasks of a run that fails early and is cancelled later.
+const N: u64 = 10;
+
+/// One body fails; another, of a larger number, cancels the run; one after it would be the first failure
+/// by its index.
+fn falls(number: u64, cancels: u64, monitor: &Monitor) -> Result<(), TaskError> {
+    let failed = |index| Err(TaskError::new("bad", "as told").with_index(index));
+    match number {
+        3 => failed(900),
+        7 if cancels < 7 => failed(1),
+        _ if number == cancels => {
+            monitor.cancel();
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One call forks into tasks of this kind.
+struct Falling<'m>(u64, &'m Monitor);
+
+impl Recursive for Falling<'_> {
+    type Argument = u64;
+    type Value = ();
+
+    fn call(&self, number: u64) -> Result<Call<Self>, TaskError> {
+        if number == N {
+            return Ok(Call::fork(0..N, |_| ()));
+        }
+        falls(number, self.0, self.1)?;
+        Ok(Call::Done(()))
+    }
+}
+
+/// The failure that happened to be there was told as the smallest; whoever went by it, as who asks for
+/// the first singular pivot, went by a wrong one.
+#[test]
+fn a_run_that_is_cancelled_with_tasks_left_tells_no_failure_that_may_not_be_the_smallest() {
+    for (cancels, kind, index) in [
+        (4, Kind::Cancelled, None),
+        (N - 1, Kind::TaskFailed, Some(900)),
+    ] {
+        let store = Store::new("numbers", [0u64; N as usize]);
+        let owned = [(); 4].map(|()| Monitor::new());
+        let monitors = owned.each_ref();
+        let recorded = monitors.map(|monitor| {
+            let inserted = record("falling", 1, |r| {
+                for number in 0..N {
+                    let home = r.home(&store, number as usize, Rank(0));
+                    let task = r.priority(-(number as i64));
+                    task.task(write(&home), move |_| falls(number, cancels, monitor));
+                }
+            });
+            inserted.unwrap()
+        });
+        let on = monitors.map(|monitor| Context::new(&Inline).watched_by(monitor));
+        let ends = [
+            run(&recorded[0], &on[0]).unwrap_err(),
+            recorded[1].run(&on[1]).unwrap_err(),
+            scope(&on[2], |s| {
+                for number in 0..N {
+                    let task = s.priority(-(number as i64));
+                    task.task((), move |()| falls(number, cancels, monitors[2]));
+                }
+            })
+            .unwrap_err(),
+            recurse(&Falling(cancels, monitors[3]), N, &on[3]).unwrap_err(),
+        ];
+        for error in ends {
+            assert_eq!((error.kind(), error.index()), (kind, index), "{error}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod specimen;
 
 use dataflow_core::error::Kind;
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::scope_inside;
@@ -149,6 +150,29 @@ fn the_smallest_of_several_failures_on_several_ranks_is_reported_everywhere() {
         for result in ended {
             assert_eq!(result.unwrap_err().task(), Some("Trsm { m: 4, k: 0 }"));
         }
+    }
+}
+
+/// What had failed so far was told, whether it was the smallest or not.
+#[test]
+fn a_rank_that_is_cancelled_after_a_body_failed_there_ends_all_of_them_as_cancelled() {
+    let (ended, _) = on_ranks(2, (3, 2), |courier| {
+        let monitor = Monitor::new();
+        let space = Independent::new("falling", 20, |task| match task {
+            0 => Err(TaskError::new("bad", "as told").with_index(900)),
+            2 => {
+                monitor.cancel();
+                Ok(())
+            }
+            18 => Err(TaskError::new("bad", "as told").with_index(1)),
+            _ => Ok(()),
+        });
+        let on = Context::new(&Inline).across(courier);
+        run_across(&space.across(2), &on.watched_by(&monitor)).unwrap_err()
+    });
+    for error in ended {
+        let told = (error.kind(), error.rank());
+        assert_eq!(told, (Kind::Cancelled, Some(Rank(0))), "{error}");
     }
 }
 

@@ -2,8 +2,8 @@
 //! reports, and what is noted of it.
 //!
 //! # Law
-//! What stopped a run goes before what bodies reported; of those the smallest by (index, key of the
-//! task) is kept, whatever the schedule.
+//! What stopped a run goes before what bodies reported, also if it was cancelled from outside before all
+//! its tasks had run; of those the smallest by (index, key of the task) is kept, whatever the schedule.
 
 use super::{Job, Ledger, Report};
 use crate::error::{Error, Kind};
@@ -42,6 +42,10 @@ impl<K> OrderedError<K> {
     /// The task that failed, if the run was not stopped.
     pub fn task(&self) -> Option<&K> {
         self.order.2.as_ref()
+    }
+
+    fn is_of_body(&self) -> bool {
+        self.order.0
     }
 }
 
@@ -135,17 +139,18 @@ impl<K: Ord> Common<K> {
     /// Once nobody is inside: what stopped the run or failed in it, or that it was cancelled, or that
     /// the executor did not run what it was given.
     pub fn ended(&self, is_complete: bool, on: &dyn Executor) -> Result<(), OrderedError<K>> {
-        if let Some(failure) = self.failure().take() {
-            return Err(failure);
+        let failure = self.failure().take();
+        let is_cancelled = !is_complete && on.monitor().is_some_and(Monitor::is_cancelled);
+        match failure {
+            // A smaller one may be among the tasks that did not run.
+            Some(failure) if !(is_cancelled && failure.is_of_body()) => Err(failure),
+            None if is_complete => Ok(()),
+            _ if is_cancelled => Err(self.cancelled()),
+            _ => {
+                let text = format!("the executor has lost {}: it ran", self.called);
+                Err(self.only(Kind::Stalled, &text))
+            }
         }
-        if is_complete {
-            return Ok(());
-        }
-        if on.monitor().is_some_and(Monitor::is_cancelled) {
-            return Err(self.cancelled());
-        }
-        let text = format!("the executor has lost {}: it ran", self.called);
-        Err(self.only(Kind::Stalled, &text))
     }
 
     /// The run was ended from outside.

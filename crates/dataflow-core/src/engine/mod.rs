@@ -185,9 +185,10 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let own = run.finish(on, start).map_err(|ordered| {
         let own = ordered.error.clone();
         let failure = mail.stopped_by().unwrap_or_else(|| {
+            let is_cancelled = own.kind() == Kind::Cancelled;
             let failure = ordered.told_by(rank);
             // Of other faults they have heard; that this rank was cancelled only its monitor knows.
-            if on.monitor().is_some_and(Monitor::is_cancelled) {
+            if is_cancelled {
                 line.abort(&failure);
             }
             failure

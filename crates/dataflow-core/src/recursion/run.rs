@@ -33,8 +33,8 @@ struct Run<'p, P: Recursive> {
     shelves: Shelves<QueuedCall<P>>,
     /// The outermost call, until a worker takes it.
     first: Mutex<Option<P::Argument>>,
-    /// Its value.
-    value: Mutex<Option<P::Value>>,
+    /// What became of it, once all calls have ended: its value, or `None` if a call failed.
+    value: Mutex<Option<Option<P::Value>>>,
 }
 
 /// A call by the way to it: `call 0.1.1`; the outermost is `call`.
@@ -83,7 +83,7 @@ pub(super) fn run<P: Recursive>(
     let value = locked(&run.value).take();
     let ended = run.common.ended(value.is_some(), on);
     ended.map_err(|fault| fault.error)?;
-    match value {
+    match value.flatten() {
         Some(value) => Ok((value, run.common.report(on, seconds))),
         None => unreachable!("a recursion that has ended has its value"),
     }
@@ -219,7 +219,7 @@ impl<P: Recursive> Run<'_, P> {
         let outermost = calling.bring(value);
         visit.hand.calling = None;
         if let Some(value) = outermost {
-            *locked(&self.value) = value;
+            *locked(&self.value) = Some(value);
         }
     }
 }
