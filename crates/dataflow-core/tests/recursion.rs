@@ -301,6 +301,47 @@ fn a_narrow_tree_that_one_rank_cancels_ends_on_all_of_them() {
     }
 }
 
+/// A value that does not go quietly.
+struct Loud;
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        panic!("a value is dropped");
+    }
+}
+
+/// Forks into a value and a fork of the same, down to a call that panics.
+struct Loudly;
+
+impl Recursive for Loudly {
+    type Argument = u64;
+    type Value = Loud;
+
+    fn call(&self, depth: u64) -> Result<Call<Self>, TaskError> {
+        match depth {
+            0 => panic!("out of luck"),
+            u64::MAX => Ok(Call::Done(Loud)),
+            _ => Ok(Call::fork([u64::MAX, depth - 1], |_| Loud)),
+        }
+    }
+}
+
+/// What the frames of a call that had panicked held was dropped where no guard stood: the process ended,
+/// or whoever had called the recursion panicked.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "a panic that a drop has made is forgotten, a leak for Miri"
+)]
+fn values_that_panic_when_they_are_dropped_after_a_panic_change_nothing_of_what_is_told() {
+    for on in executors() {
+        let ended = within(|| "loudly".into(), || recurse(&Loudly, 3, &*on).map(|_| ()));
+        let error = ended.unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
+        assert!(error.message().contains("out of luck"), "{error}");
+    }
+}
+
 struct Stopping<'m> {
     monitor: &'m Monitor,
     at: u64,

@@ -29,7 +29,7 @@ pub use best::{Best, Next, Offer};
 pub(crate) use common::{Bytes, Common, OrderedError};
 pub(crate) use drive::{Front, Visit, chain, drive, next};
 pub use guard::OfThread;
-pub(crate) use guard::{buried, depth, guarded, is_inside, replace_depth, text_of};
+pub(crate) use guard::{buried, depth, drop_quietly, guarded, is_inside, replace_depth, text_of};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};

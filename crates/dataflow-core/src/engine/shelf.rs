@@ -4,8 +4,9 @@
 //! A word names a place from when the place is [given out](Shelves::place) until it is
 //! [freed](Shelves::free), and is held once meanwhile: so a place's lock is hardly ever waited for.
 //! A worker gives out places of its own shelf only; whoever frees one of another's hands it back,
-//! many at a time. A run that is stopped drops all values with its shelves.
+//! many at a time. A run that is stopped drops all values with its shelves, whatever these do then.
 
+use super::guard::drop_quietly;
 use crate::port::Word;
 use crate::sync::{SpinGuard, SpinLock, lock};
 use std::sync::OnceLock;
@@ -136,6 +137,15 @@ impl<T> Shelves<T> {
         let value = self.at(word).take();
         self.free(word, keeper);
         value.unwrap_or_else(|| unreachable!("a word that is held once has its value"))
+    }
+}
+
+impl<T> Drop for Shelves<T> {
+    fn drop(&mut self) {
+        let shelves = self.shelves.iter().filter_map(OnceLock::get);
+        let rows = shelves.flat_map(|shelf| &shelf.rows);
+        let places = rows.filter_map(OnceLock::get).flatten();
+        places.for_each(|place| drop_quietly(lock(place).take()));
     }
 }
 

@@ -5,6 +5,7 @@
 //! leave under one lock.
 
 use super::{Join, Recursive};
+use crate::engine::drop_quietly;
 use crate::sync::{SpinLock, lock};
 use std::sync::Arc;
 
@@ -103,11 +104,12 @@ impl<P: Recursive> Above<P> {
 }
 
 impl<P: Recursive> Drop for Frame<P> {
-    /// One after the other: a chain of frames may be longer than the stack.
+    /// One after the other: a chain of frames may be longer than the stack. Their values may panic.
     fn drop(&mut self) {
         let mut above = self.above.frame.take();
         while let Some(mut frame) = above.and_then(Arc::into_inner) {
             above = frame.above.frame.take();
+            drop_quietly(frame);
         }
     }
 }

@@ -7,7 +7,8 @@
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
-    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, drive, is_inside,
+    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, drive, drop_quietly,
+    is_inside,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Word};
@@ -170,7 +171,10 @@ impl<P: Recursive> Front for Run<'_, P> {
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
 
+    /// What a call that panicked has left, its frame with the values in there, is dropped by whoever
+    /// holds it last.
     fn leave(&self, hand: Hand<P>) {
+        drop_quietly(hand.calling);
         self.shelves.keep(hand.keeper);
     }
 }
