@@ -7,7 +7,7 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
@@ -22,6 +22,7 @@ use specimen::cholesky::Task;
 use specimen::ranks::on_ranks;
 use specimen::{Cholesky, Mutant, Mutation, Specimen, Twist};
 use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
 
 /// Bytes of records.
 const ROOM: usize = if cfg!(miri) { 1 << 16 } else { 1 << 22 };
@@ -735,6 +736,49 @@ fn nested_tasks_are_slices_of_their_own_inside_of_their_parents() {
         };
         assert_eq!(named("parent"), 3, "{threads}");
         assert_eq!(named("child"), 12, "{threads}");
+    }
+}
+
+/// Two workers, each of which runs alone what is inside of its bodies: what an executor does by default.
+struct Alone;
+
+impl Executor for Alone {
+    fn n_workers(&self) -> usize {
+        2
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        Shuffled::new(1).with_threads(2).execute(job);
+    }
+}
+
+/// They were slices of worker 0, whoever ran them, and what that worker noted later was lost.
+#[test]
+fn nested_tasks_that_a_worker_runs_alone_are_slices_of_that_worker() {
+    const STEPS: usize = 3;
+    let both = Barrier::new(2);
+    let mut data = [0_u64; 2];
+    let (report, trace) = traced_scope(&Alone, |s| {
+        let [one, other] = data.each_mut().map(|datum| s.lend(datum));
+        for _ in 0..STEPS {
+            for datum in [&one, &other] {
+                s.name("parent").nested(write(datum), |children, datum| {
+                    both.wait();
+                    let datum = children.lend(datum);
+                    children.name("child").task(write(&datum), |datum| {
+                        both.wait();
+                        *datum += 1;
+                    });
+                });
+            }
+        }
+    });
+    assert_eq!(report.unwrap().tasks, 4 * STEPS as u64);
+    keeps_the_laws(&trace);
+    for worker in 0..2 {
+        let own = trace.slices().filter(|(_, slice)| slice.worker == worker);
+        let mut names: Vec<_> = own.map(|(_, slice)| trace.class(slice)).collect();
+        names.sort_unstable();
+        assert_eq!(names, [["child"; STEPS], ["parent"; STEPS]].concat());
     }
 }
 

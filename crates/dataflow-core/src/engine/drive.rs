@@ -34,6 +34,11 @@ pub(crate) trait Front: Sync {
 
     fn common(&self) -> &Common<Self::Key>;
 
+    /// The worker in one of whose bodies it runs, if it is recorded.
+    fn offered_by(&self) -> usize {
+        0
+    }
+
     /// A worker comes in.
     fn enter(&self, worker: usize) -> Self::Hand<'_>;
 
@@ -156,7 +161,7 @@ pub(crate) fn drive<'b, F: Front>(
 ) {
     let driven = Driven { front, begin };
     let stop = |driven: &Driven<'_, F>| driven.front.common().ledger.stop();
-    let offered = Offered::new(&driven, bell, stop);
+    let offered = Offered::new(&driven, bell, front.offered_by(), stop);
     execute(offered.job());
     // `Offered` ends here, and so the gate is closed: from now on the run is its owner's alone.
 }

@@ -38,6 +38,7 @@ pub const MANY_INSIDE: usize = (INSIDE / ONE_INSIDE) as usize;
 pub struct Job {
     gate: Gate,
     bell: Arc<Bell>,
+    offered_by: usize,
     work: NonNull<dyn Work>,
 }
 
@@ -87,6 +88,11 @@ impl Job {
     /// whose workers sleep. Only the first counts; it is called at once if there is mail already.
     pub fn on_mail(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.bell.on_mail(Box::new(wake));
+    }
+
+    /// The worker in one of whose bodies it is offered; 0 if in none, or if nobody needs to know.
+    pub(crate) fn offered_by(&self) -> usize {
+        self.offered_by
     }
 
     /// Whether nobody is inside, and `balanced` holds at a moment when nobody is.
@@ -273,8 +279,9 @@ pub(crate) struct Offered<'a, W: Work + 'a> {
 }
 
 impl<'a, W: Work + 'a> Offered<'a, W> {
-    /// Offers a run. `stop` makes workers inside leave soon.
-    pub fn new(run: &'a W, bell: Arc<Bell>, stop: fn(&W)) -> Self {
+    /// Offers a run, in a body of a [worker](Job::offered_by) or not. `stop` makes workers inside leave
+    /// soon.
+    pub fn new(run: &'a W, bell: Arc<Bell>, offered_by: usize, stop: fn(&W)) -> Self {
         let erased: NonNull<dyn Work + 'a> = NonNull::from(run as &(dyn Work + 'a));
         // SAFETY: - only the lifetime changes; both are the same kind of fat pointer
         //         - the pointer is followed only from inside the gate, and `drop` of the value
@@ -284,7 +291,12 @@ impl<'a, W: Work + 'a> Offered<'a, W> {
             std::mem::transmute::<NonNull<dyn Work + 'a>, NonNull<dyn Work + 'static>>(erased)
         };
         let gate = Gate::default();
-        let job = Arc::new(Job { gate, bell, work });
+        let job = Arc::new(Job {
+            gate,
+            bell,
+            offered_by,
+            work,
+        });
         Offered { job, run, stop }
     }
 
@@ -409,7 +421,7 @@ mod tests {
     #[test]
     fn whoever_knocks_at_a_closed_gate_leaves_no_trace() {
         let done = Done;
-        let offered = Offered::new(&done, Arc::default(), |_| {});
+        let offered = Offered::new(&done, Arc::default(), 0, |_| {});
         drop(offered.job().enter().unwrap());
         let closed = offered.job().gate.0.load(Ordering::Relaxed);
         for _ in 0..3 {
@@ -467,7 +479,7 @@ mod tests {
         }
         let run = Stops(AtomicBool::new(false));
         let stop = |run: &Stops| run.0.store(true, Ordering::Relaxed);
-        let offered = Offered::new(&run, Arc::default(), stop);
+        let offered = Offered::new(&run, Arc::default(), 0, stop);
         let job = Arc::clone(offered.job());
         drop(job.enter());
         assert!(!job.is_over());
@@ -481,7 +493,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "32,767 entries that are all alike to Miri")]
     fn nobody_enters_a_gate_that_counts_as_many_as_it_can() {
         let done = Done;
-        let offered = Offered::new(&done, Arc::default(), |_| {});
+        let offered = Offered::new(&done, Arc::default(), 0, |_| {});
         let mut inside: Vec<_> = (0..MANY_INSIDE).map(|_| offered.job().enter()).collect();
         assert!(inside.iter().all(Option::is_some));
         for _ in 0..3 {

@@ -327,7 +327,7 @@ mod loom_models {
 
     /// One visit of a worker while another thread feels the pulse; it may look at `ran` if idle.
     fn visited(visit: &OneVisit, then: impl Fn(Pulse, &AtomicU64)) {
-        let offered = Offered::new(visit, visit.mail.bell().clone(), |run| run.ledger.stop());
+        let offered = Offered::new(visit, visit.mail.bell().clone(), 0, |run| run.ledger.stop());
         visit.mail.set_job(offered.job());
         let job = offered.job().clone();
         let worker = thread::spawn(move || {

@@ -1,4 +1,7 @@
 //! The reference executor: tasks run at once, on the calling thread, always in the same order.
+//!
+//! # Law
+//! What it runs inside a body it runs as the worker that runs the body: nobody else has that index.
 
 use super::{Executor, Job, Lane, Word};
 use std::collections::BinaryHeap;
@@ -15,6 +18,7 @@ impl Executor for Inline {
 
     fn execute(&self, job: &Arc<Job>) {
         let mut lane = PriorityStack {
+            worker: job.offered_by(),
             queued: BinaryHeap::new(),
             pushes: 0,
         };
@@ -28,13 +32,14 @@ impl Executor for Inline {
 
 /// Ordered by priority, then by age, the youngest first.
 struct PriorityStack {
+    worker: usize,
     queued: BinaryHeap<(i64, u64, Word)>,
     pushes: u64,
 }
 
 impl Lane for PriorityStack {
     fn worker(&self) -> usize {
-        0
+        self.worker
     }
 
     fn push(&mut self, word: Word, priority: i64) {

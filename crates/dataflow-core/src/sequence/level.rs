@@ -14,6 +14,8 @@ pub struct Level {
     pub outer: Option<Arc<Level>>,
     /// In how many scopes it is nested.
     pub depth: usize,
+    /// The worker in one of whose bodies it goes on, if it is recorded.
+    pub offered_by: usize,
     /// Tasks that ran inside of bodies.
     nested: AtomicU64,
     /// Where workers note what they do, if the executor has a tracer.
@@ -38,19 +40,20 @@ impl Level {
         let rank = on.courier().rank();
         let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
         let opened = opened.map(Arc::new);
-        Self::new(on.n_workers(), None, depth() + 1, opened)
+        Self::new(on.n_workers(), None, depth() + 1, 0, opened)
     }
 
-    /// A run inside a body of another.
-    pub fn within(n_workers: usize, outer: &Arc<Level>) -> Arc<Self> {
-        let opened = outer.opened.clone();
-        Self::new(n_workers, Some(outer.clone()), outer.depth + 1, opened)
+    /// A run inside a body of another, which that worker runs.
+    pub fn within(n_workers: usize, outer: &Arc<Level>, worker: usize) -> Arc<Self> {
+        let (depth, opened) = (outer.depth + 1, outer.opened.clone());
+        Self::new(n_workers, Some(outer.clone()), depth, worker, opened)
     }
 
     fn new(
         n_workers: usize,
         outer: Option<Arc<Level>>,
         depth: usize,
+        offered_by: usize,
         opened: Option<Arc<Opened>>,
     ) -> Arc<Self> {
         let scope = match (&outer, &opened) {
@@ -61,6 +64,7 @@ impl Level {
             ledger: Arc::new(Ledger::new(n_workers, 0, false)),
             outer,
             depth,
+            offered_by,
             nested: AtomicU64::new(0),
             opened,
             first: scope << SCOPE,

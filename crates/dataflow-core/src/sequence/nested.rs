@@ -134,7 +134,8 @@ where
     F: for<'s, 'c> FnOnce(Children<'s, 'c, 'a, 'env>, A) -> O + Send + 'env,
     O: Outcome + Send,
 {
-    let level = Level::within(inside.on.n_workers(), inside.level);
+    let worker = inside.aside.worker();
+    let level = Level::within(inside.on.n_workers(), inside.level, worker);
     let program = |scope: &Scope<'_, 'a>| {
         let outer = PhantomData;
         (parent.body)(Children { scope, outer }, arg)

@@ -135,6 +135,10 @@ impl<'env> Front for Run<'_, 'env> {
         &self.common
     }
 
+    fn offered_by(&self) -> usize {
+        self.level.offered_by
+    }
+
     fn enter(&self, worker: usize) -> Hand {
         Hand {
             keeper: self.shelves.keeper(worker),

@@ -24,6 +24,11 @@ impl<'o> Aside<'o> {
         }
     }
 
+    /// The worker that runs the body.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// The body has ended.
     pub fn back(self) -> Option<Box<Track>> {
         self.track.take()
