@@ -12,8 +12,10 @@ use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{Scope, read, scope, scope_inside, write};
+use dataflow_core::space::Independent;
 use dataflow_core::trace::{
-    Activity, At, Came, Cause, Doing, Fate, Message, Posted, RankTrace, Slice, Span, Trace, Tracer,
+    Activity, At, Came, Cause, Clock, Doing, Fate, Message, Posted, RankTrace, Slice, Span, Trace,
+    Tracer,
 };
 use dataflow_core::{Report, run, run_across};
 use layered::{Layered, graphs};
@@ -396,6 +398,40 @@ proptest! {
             Ok(report) => prop_assert_eq!(done, report.tasks),
             Err(error) => prop_assert!(error.kind() == Kind::Cancelled && done >= 1),
         }
+    }
+}
+
+/// Simulated time begins at 0, which was taken for "no task runs".
+#[test]
+fn a_body_that_panics_in_the_first_moment_is_in_the_trace_however_the_program_was_written() {
+    struct Panics;
+    impl Recursive for Panics {
+        type Argument = ();
+        type Value = ();
+
+        fn call(&self, (): ()) -> Result<Call<Self>, TaskError> {
+            panic!("out of luck")
+        }
+    }
+    fn unlucky((): ()) {
+        panic!("out of luck")
+    }
+    let tracer = Tracer::with_clock(ROOM, Clock::given(|| 0));
+    let on = Context::new(&Inline).traced_by(&tracer);
+    let space = Independent::new("panics", 1, |_| panic!("out of luck"));
+    let recorded = record::<u64>("panics", 1, |r| r.task((), unlucky));
+    let ended = [
+        run(&space, &on).map(|_| ()),
+        scope(&on, |s| s.task((), unlucky)).map(|_| ()),
+        recorded.unwrap().run(&on).map(|_| ()),
+        recurse(&Panics, (), &on).map(|_| ()),
+    ];
+    for result in ended {
+        assert_eq!(result.unwrap_err().kind(), Kind::TaskPanicked);
+    }
+    for trace in tracer.take() {
+        let fates: Vec<_> = trace.slices().map(|(_, slice)| slice.fate).collect();
+        assert_eq!(fates, [Fate::Failed], "{}", trace.name);
     }
 }
 
@@ -919,7 +955,7 @@ fn a_recursion_leaves_its_calls() {
 fn what_a_body_runs_inside_is_a_part_of_it() {
     let tracer = Tracer::new(ROOM);
     let on = Context::new(&Inline).traced_by(&tracer);
-    let space = dataflow_core::space::Independent::new("outer", 3, |_| {
+    let space = Independent::new("outer", 3, |_| {
         let mut sum = 0_u64;
         scope_inside(&on, |s| {
             let handle = s.handle(&mut sum);

@@ -142,8 +142,8 @@ pub(crate) struct Visit<'l, H> {
     pub wants: Wants,
     /// Where it notes what it does, if the run is recorded.
     pub track: Option<Box<Track>>,
-    /// When the task that runs began, by the track's clock; 0 if none does.
-    began: u64,
+    /// When the task that runs began, by the track's clock, if one does.
+    began: Option<u64>,
     pub hand: H,
 }
 
@@ -228,7 +228,7 @@ impl<'b, F: Front> Driven<'b, F> {
         let left = Left {
             tally: common.ledger.line(worker).read(),
             track,
-            began: 0,
+            began: None,
         };
         self.visit(lane, left, self.front.enter(worker))
     }
@@ -434,7 +434,7 @@ impl<H> Visit<'_, H> {
 
     /// A body has panicked, if one was running and that is recorded.
     pub fn ends_by_panic(&mut self, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
-        if self.began > 0 {
+        if self.began.is_some() {
             self.ends(Fate::Failed, task);
         }
     }
@@ -460,16 +460,15 @@ impl<H> Visit<'_, H> {
     #[cold]
     #[inline(never)]
     fn note_begin(&mut self) {
-        self.began = self.track.as_ref().map_or(0, |track| track.now());
+        self.began = self.track.as_ref().map(|track| track.now());
     }
 
     #[cold]
     #[inline(never)]
     fn note_end(&mut self, fate: Fate, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
-        if let Some(track) = &mut self.track {
+        if let (Some(track), Some(began)) = (&mut self.track, self.began.take()) {
             let (number, class) = task(track);
-            track.ran(number, class, self.began, fate);
-            self.began = 0;
+            track.ran(number, class, began, fate);
         }
     }
 
@@ -514,5 +513,5 @@ impl<H> Visit<'_, H> {
 pub(crate) struct Left {
     tally: Tally,
     track: Option<Box<Track>>,
-    began: u64,
+    began: Option<u64>,
 }
