@@ -14,7 +14,7 @@ use specimen::forgetful::Forgetful;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Small under Miri, for which ranks of several threads are a long time.
 mod size {
@@ -222,6 +222,62 @@ fn spaces_that_lie_across_ranks_end_in_an_error_or_right() {
             }
         }
     }
+}
+
+/// It listed all of its tasks, and looked at each, to explain a stall that nobody had asked about.
+#[test]
+fn a_rank_that_another_has_stopped_looks_for_no_stall_of_its_own() {
+    /// The tasks of rank 1 wait for the one of rank 0, which panics when they do.
+    #[derive(Default)]
+    struct Waiting {
+        are_waiting: AtomicBool,
+        listed: AtomicU64,
+    }
+    impl TaskSpace for Waiting {
+        type Task = u32;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("waiting").class("Task").order("FIRST");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+            self.listed.fetch_add(1, Ordering::Relaxed);
+            (0..4).filter(move |&task| self.rank(task) == on)
+        }
+        fn roots(&self, on: Rank) -> impl Iterator<Item = u32> + Send {
+            self.are_waiting.fetch_or(on.0 > 0, Ordering::Relaxed);
+            0..u32::from(on.0 == 0)
+        }
+        fn count(&self, on: Rank) -> u64 {
+            if on.0 == 0 { 1 } else { 3 }
+        }
+        fn rank(&self, task: u32) -> Rank {
+            Rank(task.min(1))
+        }
+        fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, 0, 0);
+            }
+        }
+        fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+            if task == 0 {
+                (1..4).for_each(|task| to.task(0, task, 0));
+            }
+        }
+        fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            while !self.are_waiting.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            panic!("out of luck")
+        }
+    }
+    let space = Waiting::default();
+    let (ended, _) = on_ranks(2, (1, 2), |courier| {
+        run_across(&space, &Context::new(&Inline).across(courier)).unwrap_err()
+    });
+    for error in ended {
+        assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
+    }
+    assert_eq!(space.listed.into_inner(), 0);
 }
 
 #[test]

@@ -56,9 +56,20 @@ impl DenseRecords {
         self.byte(index).arrive(flow, awaited, poisoned)
     }
 
-    /// The flows that have arrived at a task.
+    /// The flows that have arrived at a task. Makes no page.
     pub fn arrived(&self, index: usize) -> u8 {
-        self.byte(index).0.load(Ordering::Relaxed) & !POISON
+        let arrivals = self.touched(index);
+        arrivals.map_or(0, |arrivals| arrivals.0.load(Ordering::Relaxed) & !POISON)
+    }
+
+    /// The byte of a task, if its page was touched.
+    fn touched(&self, index: usize) -> Option<&Arrivals> {
+        let page = index / PAGE;
+        let place = match self.first.get(page) {
+            Some(place) => place,
+            None => &self.later[page.ilog2() as usize].get()?[page - (1 << page.ilog2())],
+        };
+        Some(&place.get()?[index % PAGE])
     }
 
     #[inline(always)]
@@ -121,6 +132,10 @@ mod tests {
     }
 
     fn check(dense: DenseRecords) {
+        let is_touched = |index| dense.touched(index).is_some();
+        for index in [0, 3 * PAGE, LIMIT - 1] {
+            assert_eq!((dense.arrived(index), is_touched(index)), (0, false));
+        }
         for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, LIMIT / 64 + 7, LIMIT - 1] {
             assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
             assert_eq!(dense.arrived(index), 0b100);

@@ -319,9 +319,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let seconds = start.elapsed().as_secs_f64();
         let ledger = &self.common.ledger;
         let executed = ledger.executed();
-        // What stalls although all was run that was queued is explained below.
+        // What stalls although all was run that was queued is explained below; who was stopped does not.
         let cancelled = on.monitor().is_some_and(Monitor::is_cancelled);
-        let stalls = !cancelled && ledger.is_balanced();
+        let mail = self.abroad.as_ref().map(|abroad| abroad.mail);
+        let stopped = cancelled || mail.is_some_and(|mail| mail.stopped_by().is_some());
+        let stalls = !stopped && ledger.is_balanced();
         let is_complete = executed >= ledger.count();
         self.common.ended(is_complete || stalls, on)?;
         self.explained(Kind::Stalled, || self.check_complete(executed))
