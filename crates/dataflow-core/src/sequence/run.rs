@@ -81,6 +81,8 @@ pub(crate) struct Run<'on, 'env> {
     /// Whether something was left out since the run was stopped: tasks were dropped instead of inserted,
     /// the program was told that it is over, or a task did not do all of its work.
     drops: AtomicBool,
+    /// Whether a task has failed, or was skipped: before that no datum is spoilt.
+    spoils: AtomicBool,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: SpinLock<Vec<&'static str>>,
 }
@@ -171,19 +173,19 @@ impl<'env> Front for Run<'_, 'env> {
         visit: &mut Visit<'_, Hand>,
     ) -> Option<TakenTask<'f, 'env>> {
         let source = taken.label();
-        let mut woken = self.run_one(taken, visit);
+        let mut woken = self.run_one(taken, source, visit);
         let mut best = Best::new();
         while let Some(word) = woken.pop() {
             let Some(mut ready) = Self::settle(self.take(word), &mut woken) else {
                 continue;
             };
-            self.note_ready(ready.label(), Some(source), visit);
+            let label = ready.label();
+            self.note_ready(label, Some(source), visit);
             let hint = ready.hint(visit.wants);
             let goes_elsewhere = visit.wants > Wants::Priorities && visit.lane.goes_elsewhere(hint);
-            let priority = ready.label().priority;
-            let offered = best.offer((ready, hint), priority, goes_elsewhere);
+            let offered = best.offer((ready, hint), label.priority, goes_elsewhere);
             if let Some(((other, hint), _)) = offered.queued() {
-                self.queue(other, hint, visit);
+                self.queue(other.label(), other, hint, visit);
             }
         }
         let is_slice_over = visit.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
@@ -191,7 +193,7 @@ impl<'env> Front for Run<'_, 'env> {
         match best.next(visit.lane)? {
             Next::Runs((best, _)) if goes_on => Some(best),
             Next::Runs((best, hint)) | Next::Queued((best, hint), _) => {
-                self.queue(best, hint, visit);
+                self.queue(best.label(), best, hint, visit);
                 None
             }
         }
@@ -264,6 +266,7 @@ impl<'on, 'env> Run<'on, 'env> {
             on,
             bytes: Arc::new(AtomicU64::new(0)),
             drops: AtomicBool::new(false),
+            spoils: AtomicBool::new(false),
             classes: SpinLock::new(Vec::new()),
         }
     }
@@ -423,14 +426,20 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     fn queue_ready(&self, mut ready: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) {
-        self.note_ready(ready.label(), None, visit);
+        let label = ready.label();
+        self.note_ready(label, None, visit);
         let hint = ready.hint(visit.wants);
-        self.queue(ready, hint, visit);
+        self.queue(label, ready, hint, visit);
     }
 
-    fn queue(&self, taken: TakenTask<'_, 'env>, hint: Hint, visit: &mut Visit<'_, Hand>) {
+    fn queue(
+        &self,
+        Label { priority, name, .. }: Label,
+        taken: TakenTask<'_, 'env>,
+        hint: Hint,
+        visit: &mut Visit<'_, Hand>,
+    ) {
         let TakenTask { word, .. } = taken;
-        let Label { priority, name, .. } = taken.label();
         drop(taken);
         visit.push(word, priority, || (hint, self.class(name)));
     }
@@ -446,11 +455,16 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// Runs one task; answers whom its end wakes. Not only its body may panic, but also what it drops.
-    fn run_one(&self, mut taken: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) -> Woken {
+    fn run_one(
+        &self,
+        mut taken: TakenTask<'_, 'env>,
+        label: Label,
+        visit: &mut Visit<'_, Hand>,
+    ) -> Woken {
         let word = taken.word;
         let task = taken.task();
-        let label = task.label();
-        let mut failed = task.is_spoilt();
+        // Relaxed: whoever spoils a datum writes this before the count that the task has seen.
+        let mut failed = self.spoils.load(Ordering::Relaxed) && task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
         visit.hand.running = Some(label);
         visit.begins();
@@ -460,6 +474,9 @@ impl<'on, 'env> Run<'on, 'env> {
         }
         let number = self.level.first + label.number;
         visit.ends(fate, |track| (number, track.class(label.name)));
+        if failed {
+            self.spoils.store(true, Ordering::Relaxed);
+        }
         let mut woken = Woken::new();
         task.finish(failed, &mut woken);
         if visit.hand.keeper.owns(word) {
@@ -478,16 +495,14 @@ impl<'on, 'env> Run<'on, 'env> {
         label: Label,
         visit: &mut Visit<'_, Hand>,
     ) -> Result<(), Fallen> {
+        let opened = self.level.opened.as_deref();
+        let opened = opened.map(|opened| (opened, visit.lane.worker()));
         let inside = Inside {
             on: self.on,
             level: &self.level,
             label,
             watch: visit.hand.pace.as_mut().and_then(Pace::watch),
-            aside: Aside::new(
-                visit.track.take(),
-                self.level.opened.as_deref(),
-                visit.lane.worker(),
-            ),
+            aside: Aside::new(visit.track.take(), opened),
         };
         let result = match visit.wants {
             Wants::Priorities => task.run(&inside),
@@ -506,6 +521,7 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// A task has become ready, if that is recorded.
+    #[inline]
     fn note_ready(&self, label: Label, source: Option<Label>, visit: &mut Visit<'_, Hand>) {
         if let Some(track) = &mut visit.track {
             let number = |label: Label| self.level.first + label.number;

@@ -10,23 +10,19 @@ use std::cell::Cell;
 /// is moved.
 pub(crate) struct Aside<'o> {
     track: Cell<Option<Box<Track>>>,
-    opened: Option<&'o Opened>,
-    worker: usize,
+    /// The run, if it is recorded, and the worker.
+    opened: Option<(&'o Opened, usize)>,
 }
 
 impl<'o> Aside<'o> {
-    pub fn new(track: Option<Box<Track>>, opened: Option<&'o Opened>, worker: usize) -> Self {
+    pub fn new(track: Option<Box<Track>>, opened: Option<(&'o Opened, usize)>) -> Self {
         let track = Cell::new(track);
-        Aside {
-            track,
-            opened,
-            worker,
-        }
+        Aside { track, opened }
     }
 
-    /// The worker that runs the body.
+    /// The worker that runs the body; 0 of a run that is not recorded.
     pub fn worker(&self) -> usize {
-        self.worker
+        self.opened.map_or(0, |(_, worker)| worker)
     }
 
     /// The body has ended.
@@ -36,13 +32,13 @@ impl<'o> Aside<'o> {
 
     /// While `inside` runs, its workers find the track where they look for it.
     pub fn during<R>(&self, inside: impl FnOnce() -> R) -> R {
-        let (Some(opened), Some(track)) = (self.opened, self.track.take()) else {
+        let (Some((opened, worker)), Some(track)) = (self.opened, self.track.take()) else {
             return inside();
         };
         let entered = track.entered();
-        opened.give_back(self.worker, *track);
+        opened.give_back(worker, *track);
         let result = inside();
-        let track = opened.take(self.worker);
+        let track = opened.take(worker);
         self.track.set(track.map(|mut track| {
             track.set_entered(entered);
             Box::new(track)
@@ -54,8 +50,8 @@ impl<'o> Aside<'o> {
 impl Drop for Aside<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(opened), Some(track)) = (self.opened, self.track.take()) {
-            opened.give_back(self.worker, *track);
+        if let (Some((opened, worker)), Some(track)) = (self.opened, self.track.take()) {
+            opened.give_back(worker, *track);
         }
     }
 }
