@@ -83,8 +83,6 @@ pub(crate) struct Run<'on, 'env> {
     drops: AtomicBool,
     /// Whether a task has failed, or was skipped: before that no datum is spoilt.
     spoils: AtomicBool,
-    /// The names of tasks as classes, if the executor wants to be told.
-    classes: SpinLock<Vec<&'static str>>,
 }
 
 /// What a worker has in hand.
@@ -267,7 +265,6 @@ impl<'on, 'env> Run<'on, 'env> {
             bytes: Arc::new(AtomicU64::new(0)),
             drops: AtomicBool::new(false),
             spoils: AtomicBool::new(false),
-            classes: SpinLock::new(Vec::new()),
         }
     }
 
@@ -434,24 +431,14 @@ impl<'on, 'env> Run<'on, 'env> {
 
     fn queue(
         &self,
-        Label { priority, name, .. }: Label,
+        label: Label,
         taken: TakenTask<'_, 'env>,
         hint: Hint,
         visit: &mut Visit<'_, Hand>,
     ) {
         let TakenTask { word, .. } = taken;
         drop(taken);
-        visit.push(word, priority, || (hint, self.class(name)));
-    }
-
-    /// The class of the tasks of this name, as executors are told it.
-    fn class(&self, name: &'static str) -> usize {
-        let mut classes = lock(&self.classes);
-        let known = classes.iter().position(|known| *known == name);
-        known.unwrap_or_else(|| {
-            classes.push(name);
-            classes.len() - 1
-        })
+        visit.push(word, label.priority, || (hint, label.class as usize));
     }
 
     /// Runs one task; answers whom its end wakes. Not only its body may panic, but also what it drops.
@@ -509,7 +496,7 @@ impl<'on, 'env> Run<'on, 'env> {
             _ => {
                 let (lane, read) = (&mut *visit.lane, &mut visit.hand.read);
                 task.pieces(&mut |node, bytes| read.read(lane, node, bytes));
-                visit.timed(self.class(label.name), |_| task.run(&inside))
+                visit.timed(label.class as usize, |_| task.run(&inside))
             }
         };
         let Inside { watch, aside, .. } = inside;

@@ -9,6 +9,7 @@ use super::task::{Body, Heavy, Leaf, Outcome, Task};
 use crate::data::Datum;
 use crate::engine::Visit;
 use crate::error::Kind;
+use crate::port::Wants;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
@@ -47,6 +48,8 @@ struct Desk<'h, 'env> {
     /// How many of them there may be before those that are closed are sorted out.
     many: usize,
     window: Window,
+    /// The names of tasks as classes, if the executor wants to be told.
+    classes: Vec<&'static str>,
 }
 
 /// A task is about to be inserted, and others before it.
@@ -76,6 +79,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             series: Vec::new(),
             many: FEW_SERIES,
             window: Window::default(),
+            classes: Vec::new(),
         };
         Scope {
             shared,
@@ -378,6 +382,20 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
     }
 }
 
+impl Desk<'_, '_> {
+    /// The class of the tasks of a name. Most often a name is the same text at the same place.
+    #[cold]
+    fn class(&mut self, name: &'static str) -> u32 {
+        let is_it = |known: &&'static str| std::ptr::eq(*known, name) || *known == name;
+        let known = self.classes.iter().position(is_it);
+        let class = known.unwrap_or_else(|| {
+            self.classes.push(name);
+            self.classes.len() - 1
+        });
+        class as u32
+    }
+}
+
 impl<'env> Insert<'_, '_, 'env> {
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
         let label = self.label(name);
@@ -397,6 +415,10 @@ impl<'env> Insert<'_, '_, 'env> {
 impl<'env> Before<'env> for Insert<'_, '_, 'env> {
     #[inline]
     fn label(&mut self, name: &'static str) -> Label {
+        let class = match self.desk.visit.wants {
+            Wants::Priorities => 0,
+            _ => self.desk.class(name),
+        };
         let hand = &mut self.desk.visit.hand;
         let number = hand.inserted;
         hand.inserted += 1;
@@ -404,6 +426,7 @@ impl<'env> Before<'env> for Insert<'_, '_, 'env> {
             number,
             name,
             priority: self.priority,
+            class,
         }
     }
 

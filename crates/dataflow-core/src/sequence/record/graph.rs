@@ -188,6 +188,7 @@ impl<'env, D: Datum> Graph<'env, D> {
             number: task.number,
             name: self.classes[task.class as usize].name,
             priority: task.priority,
+            class: task.class,
         }
     }
 
