@@ -6,6 +6,9 @@
 //! Where bodies take less than [`FINE`], such a worker rests for a while after each slice: the inserting
 //! worker runs the tasks in less time than it would lose.
 //!
+//! The worker that inserts runs tasks too, while more wait than may. How many wait all workers know
+//! together: to ask them is a cache line each. So it runs its share of what is too much before it asks.
+//!
 //! # Law
 //! A rest ends when no task is left, and after [`LONGEST`] in any case. Meanwhile ready tasks lie in
 //! queues, where other workers take them.
@@ -66,6 +69,31 @@ impl Pace {
     }
 }
 
+/// How many tasks the inserting worker runs of those that wait and should not, before it counts again.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// How many it will have run then, and how many it had when it was asked last.
+    until: u64,
+    asked: u64,
+}
+
+/// Largest share: the others must not run out of tasks meanwhile.
+const MOST: u64 = 32;
+
+impl Share {
+    /// So many of the next tasks, for a worker that has run `own`.
+    pub fn of(tasks: u64, own: u64) -> Self {
+        let until = own + tasks.min(MOST);
+        Share { until, asked: own }
+    }
+
+    /// Whether the worker is still at it. Who has found nothing to run since it was asked last is not.
+    pub fn is_left(&mut self, own: u64) -> bool {
+        let has_run = std::mem::replace(&mut self.asked, own) < own;
+        has_run && own < self.until
+    }
+}
+
 /// How long one body took, without what the runtime does before and after; infinite if unknown.
 pub(super) struct Stopwatch(Cell<Duration>);
 
@@ -95,6 +123,18 @@ mod tests {
             }
         }
         pace.judge()
+    }
+
+    #[test]
+    fn a_share_ends_when_it_is_run_or_when_there_is_nothing_to_run() {
+        let counts = |share: &mut Share, own| !share.is_left(own);
+        assert!(counts(&mut Share::default(), 0) && counts(&mut Share::of(0, 5), 6));
+        let mut share = Share::of(3, 5);
+        assert!(!counts(&mut share, 6) && !counts(&mut share, 7) && counts(&mut share, 8));
+        let mut idle = Share::of(3, 5);
+        assert!(!counts(&mut idle, 6) && counts(&mut idle, 6));
+        let mut large = Share::of(u64::MAX / 2, 5);
+        assert!(!counts(&mut large, 4 + MOST) && counts(&mut large, 5 + MOST));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use super::held::{Fallen, InsertedTask, Inside, Label, Wait};
 use super::level::Level;
-use super::pace::Pace;
+use super::pace::{Pace, Share};
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, Bytes, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
@@ -314,16 +314,22 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
     pub fn keep_window(&self, window: Window, visit: &mut Visit<'_, Hand>) {
-        let ledger = &self.common.ledger;
-        ledger.set_count(visit.hand.inserted);
-        let exceeds = |part: u64, inserted: u64| {
-            inserted - ledger.executed() > window.tasks / part
-                || self.bytes.load(Ordering::Relaxed) > window.bytes / part
-        };
-        let inserted = visit.hand.inserted;
-        if exceeds(1, inserted) {
-            self.run_while(|| exceeds(2, inserted), visit);
+        let (ledger, inserted) = (&self.common.ledger, visit.hand.inserted);
+        ledger.set_count(inserted);
+        let excess = |tasks: u64| (inserted - ledger.executed()).saturating_sub(tasks);
+        let exceeds = |bytes: u64| self.bytes.load(Ordering::Relaxed) > bytes;
+        if excess(window.tasks) == 0 && !exceeds(window.bytes) {
+            return;
         }
+        let mut share = Share::default();
+        let is_needed = |own: u64| {
+            share.is_left(own) || {
+                let excess = excess(window.tasks / 2);
+                share = Share::of(excess / ledger.n_workers() as u64, own);
+                excess > 0 || exceeds(window.bytes / 2)
+            }
+        };
+        self.run_while(is_needed, visit);
     }
 
     /// Runs tasks until so many accesses of a datum have finished, and looks after each whether they
@@ -336,14 +342,15 @@ impl<'on, 'env> Run<'on, 'env> {
     ) -> bool {
         self.common.ledger.set_count(visit.hand.inserted);
         visit.hand.looks_up = true;
-        self.run_while(|| !versions.have_finished(required), visit);
+        self.run_while(|_| !versions.have_finished(required), visit);
         visit.hand.looks_up = false;
         versions.have_finished(required)
     }
 
-    /// Runs tasks as long as that is needed, unless the run is stopped. A body that panics ends the run
-    /// here: the panic goes on through the program, which may catch it.
-    fn run_while(&self, is_needed: impl Fn() -> bool, visit: &mut Visit<'_, Hand>) {
+    /// Runs tasks as long as that is needed, unless the run is stopped: it is asked with the number of
+    /// tasks that this worker has run. A body that panics ends the run here: the panic goes on through
+    /// the program, which may catch it.
+    fn run_while(&self, is_needed: impl FnMut(u64) -> bool, visit: &mut Visit<'_, Hand>) {
         let running = AssertUnwindSafe(|| self.run_needed(is_needed, visit));
         if let Err(panic) = catch_unwind(running) {
             self.program_panicked(visit, text_of(&*panic));
@@ -351,9 +358,9 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    fn run_needed(&self, is_needed: impl Fn() -> bool, visit: &mut Visit<'_, Hand>) {
+    fn run_needed(&self, mut is_needed: impl FnMut(u64) -> bool, visit: &mut Visit<'_, Hand>) {
         let mut idle = Idle::default();
-        while is_needed() && !self.level.is_stopped() {
+        while is_needed(visit.tally.executed) && !self.level.is_stopped() {
             match crate::engine::next(self, visit) {
                 Some(ready) => {
                     chain(self, ready, visit);
