@@ -508,6 +508,29 @@ fn what_a_run_was_ended_in_is_at_home_as_its_tasks_have_left_it_and_runs_again()
     }
 }
 
+/// Each access was compared with each other.
+#[test]
+fn a_recorded_task_with_many_accesses_may_name_none_twice() {
+    let n = if cfg!(miri) { 40 } else { 20_000 };
+    for twice in [false, true] {
+        let store = Store::new("many", (0..n as u64).map(Number));
+        let recorded = record("many", 1, |r| {
+            let homes: Vec<_> = (0..n).map(|at| r.home(&store, at, Rank(0))).collect();
+            let mut all: Vec<_> = homes.iter().map(write).collect();
+            if twice {
+                all.push(write(&homes[n / 2]));
+            }
+            r.task(all, |all| all.into_iter().for_each(|number| number.0 += 1));
+        });
+        let kind = recorded.as_ref().err().map(|error| error.kind());
+        assert_eq!(kind, twice.then_some(Kind::AccessedTwice));
+        if let Ok(recorded) = recorded {
+            recorded.run(&Inline).unwrap();
+            assert_eq!(store.get(n - 1).unwrap().0, n as u64);
+        }
+    }
+}
+
 #[test]
 fn a_datum_that_is_not_at_home_is_named_before_anything_runs() {
     let store = numbers();

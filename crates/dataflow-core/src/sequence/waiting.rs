@@ -27,8 +27,9 @@ pub(super) struct Waiting<H> {
 /// Accesses up to which each is compared with each; more are sorted.
 const FEW: usize = 16;
 
+/// Whether two of them are the same; mixes them up.
 #[inline]
-fn names_one_twice(seen: &mut [*const ()]) -> bool {
+pub(super) fn names_one_twice<T: Ord>(seen: &mut [T]) -> bool {
     if seen.len() <= FEW {
         return (1..seen.len()).any(|at| seen[..at].contains(&seen[at]));
     }

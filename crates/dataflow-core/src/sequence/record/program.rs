@@ -4,6 +4,7 @@ use super::super::access::Access;
 use super::super::kept::Read;
 use super::super::law::Mode;
 use super::super::task::Outcome;
+use super::super::waiting::names_one_twice;
 use super::accesses::{Home, HomeSet, Lent, Named};
 use super::graph::{Body, Class, Flow, Gathered, Graph, NONE, RecordedDatum, Task};
 use crate::data::{Datum, Store};
@@ -172,12 +173,8 @@ impl<'env, D: Datum> Recording<'env, D> {
     ) -> Result<(), Error> {
         let number = self.graph.n_inserted;
         let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
-        let twice = |at: usize| {
-            accesses[..at]
-                .iter()
-                .any(|other| other.datum == accesses[at].datum)
-        };
-        if (0..accesses.len()).any(twice) {
+        let mut data: SmallVec<[u32; 8]> = accesses.iter().map(|access| access.datum).collect();
+        if names_one_twice(&mut data) {
             let text = "a task accesses the same datum twice (once is allowed)";
             return Err(wrong(Kind::AccessedTwice, text.into()));
         }
