@@ -13,12 +13,12 @@
 mod blocks;
 
 use blocks::Blocks;
+use chacha20::ChaCha8Rng;
 use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
 use dataflow::sequence::{read, write};
 use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
 use std::process::ExitCode;
 

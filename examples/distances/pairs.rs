@@ -5,12 +5,12 @@
 //! a part of its own. Of several rounds over all pairs the median counts.
 
 use super::Failure;
+use chacha20::ChaCha8Rng;
 use dataflow::core::port::{Block, Memory};
 use dataflow::numa::pages::{self, Wish};
 use dataflow::numa::pin::pin_current_thread;
 use dataflow::numa::{Core, HugePages, Topology};
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;

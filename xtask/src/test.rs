@@ -8,7 +8,7 @@
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
 //! Loom and Miri: [`wide`].
 
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Step, Steps};
 use crate::{numa_vm, packages, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -52,7 +52,14 @@ const BARE: &[&str] = &[
     "topology",
     "--test",
     "workers",
+    "--",
+    "--skip",
+    "simulate::tests", // policies on simulated machines
 ];
+
+/// Tests that mostly wait: for processes that they start, kill or let be late, for sockets and silence.
+/// They run beside the others.
+const WAITING: &[&str] = &["contract", "gather", "mpi_ranks", "parted", "tcp", "wires"];
 
 /// Beside unit tests, what the inner loop runs: the house rules, the engine from outside, and what people
 /// call. The others start processes and wait for them.
@@ -107,9 +114,7 @@ pub fn run(options: &Options) -> ExitCode {
     steps.step("tests, default features", || {
         told::tests(&mut test(options, BARE))
     });
-    steps.step("tests, all features", || {
-        told::tests(&mut test(options, &[WORKSPACE, FULL].concat()))
-    });
+    tests(&mut steps, options);
     steps.step("examples, all features", || smoke::all(FULL));
     repeat::smoke(&mut steps);
     numa_vm::smoke(&mut steps);
@@ -129,6 +134,40 @@ fn quick(steps: &mut Steps, options: &Options) {
         told::tests(&mut test(options, &inner))
     });
     collections(steps, options);
+}
+
+/// All tests with all features: first they are built, then those that wait run beside the others.
+fn tests(steps: &mut Steps, options: &Options) {
+    let all = [WORKSPACE, FULL].concat();
+    let build = [&all[..], &["--no-run"]].concat();
+    steps.command("tests, all features, built", &mut test(options, &build));
+    let targets = match metadata() {
+        Ok(metadata) => test_targets(&metadata),
+        Err(fault) => return steps.step("tests, all features", || Outcome::failed(fault)),
+    };
+    let (waiting, others): (Vec<&str>, Vec<&str>) = targets
+        .iter()
+        .map(String::as_str)
+        .partition(|name| WAITING.contains(name));
+    let named = |names: &[&'_ str]| -> Vec<String> {
+        let named = names.iter().flat_map(|&name| ["--test", name]);
+        named.map(String::from).collect()
+    };
+    let of = |what: &str, more: Vec<String>| -> (String, Step) {
+        let mut command = test(options, &all);
+        command.args(more);
+        let step = move || told::tests(&mut command);
+        (format!("tests, all features, {what}"), Box::new(step))
+    };
+    let libraries = ["--lib", "--bins"].map(String::from);
+    steps.side_by_side(vec![
+        of(
+            "of the libraries and from outside",
+            [&libraries[..], &named(&others)].concat(),
+        ),
+        of("those that wait", named(&waiting)),
+        of("of the documentation", vec!["--doc".into()]),
+    ]);
 }
 
 fn clippy(what: &[&str]) -> Command {
@@ -155,8 +194,8 @@ fn collections(steps: &mut Steps, options: &Options) {
     }
 }
 
-/// The features of the root package, so that a feature that does not exist asks for no package.
-fn features() -> Result<BTreeSet<String>, String> {
+/// What cargo knows of this workspace.
+fn metadata() -> Result<Value, String> {
     let mut cargo = steps::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
     let out = cargo
         .output()
@@ -167,9 +206,23 @@ fn features() -> Result<BTreeSet<String>, String> {
             String::from_utf8_lossy(&out.stderr).trim()
         ));
     }
-    let metadata: Value =
-        serde_json::from_slice(&out.stdout).map_err(|fault| format!("cargo metadata: {fault}"))?;
-    root_features(&metadata)
+    serde_json::from_slice(&out.stdout).map_err(|fault| format!("cargo metadata: {fault}"))
+}
+
+/// The names of all tests from outside, each once: those of several packages run together.
+fn test_targets(metadata: &Value) -> BTreeSet<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.filter_map(|package| package["targets"].as_array());
+    let tests = targets
+        .flatten()
+        .filter(|target| target["kind"][0] == "test");
+    let names = tests.filter_map(|target| target["name"].as_str());
+    names.map(String::from).collect()
+}
+
+/// The features of the root package, so that a feature that does not exist asks for no package.
+fn features() -> Result<BTreeSet<String>, String> {
+    root_features(&metadata()?)
         .ok_or_else(|| "cargo metadata names no package dataflow-runtime".into())
 }
 
@@ -195,6 +248,24 @@ mod tests {
         let expected = ["full", "openblas"].map(String::from).into();
         assert_eq!(root_features(&metadata), Some(expected));
         assert_eq!(root_features(&serde_json::json!({ "packages": [] })), None);
+    }
+
+    #[test]
+    fn tests_that_wait_are_told_from_the_others_and_none_is_lost() {
+        let targets = test_targets(&metadata().unwrap());
+        for name in WAITING
+            .iter()
+            .chain(["dataflow", "weather", "jacobi3d", "tidy"].iter())
+        {
+            assert!(targets.contains(*name), "there is no test {name}");
+        }
+        let files = fs::read_dir(steps::root().join("tests")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let rust = files.filter(|path| path.extension().is_some_and(|of| of == "rs"));
+        for path in rust {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            assert!(targets.contains(name), "{name} would not run");
+        }
     }
 
     #[test]

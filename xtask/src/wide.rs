@@ -57,7 +57,9 @@ fn models(filter: Option<String>) -> (String, Step) {
         .args(selected)
         .env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom"));
     cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("loom"));
-    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off"); // the models are small, linking them is not
+    // The models are small, what they are built of is not.
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     let is_asked_for = std::env::var_os(PREEMPTIONS).is_some();
     if !is_asked_for {
         cargo.env(PREEMPTIONS, "3");

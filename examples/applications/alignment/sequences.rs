@@ -1,10 +1,10 @@
 //! Two sequences, from a file or at random.
 
+use chacha20::ChaCha8Rng;
 use common::cli::Failure;
 use needletail::parse_fastx_reader;
 use needletail::parser::Format;
 use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use std::path::Path;
 
 /// The two records of a FASTA file, in capital letters.

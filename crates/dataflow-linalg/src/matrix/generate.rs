@@ -11,8 +11,8 @@
 
 use super::Entries;
 use crate::scalar::{Scalar, c64};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 use std::fmt;
 use std::ops::Range;
 
@@ -32,22 +32,20 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Random {
-    key: ChaCha8Rng,
+    key: [u8; 32],
 }
 
 impl Random {
     /// The matrix of a seed.
     pub fn new(seed: u64) -> Self {
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        Random {
-            key: ChaCha8Rng::from_seed(bytes),
-        }
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        Random { key }
     }
 
     /// The generator of column `col` from `row` on.
     fn from(&self, row: usize, col: usize, words: u128) -> ChaCha8Rng {
-        let mut random = self.key.clone();
+        let mut random = ChaCha8Rng::from_seed(self.key);
         random.set_stream(col as u64);
         random.set_word_pos(row as u128 * words);
         random

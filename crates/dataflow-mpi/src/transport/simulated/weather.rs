@@ -1,9 +1,9 @@
 //! Weather: what a simulated network does to messages and ranks.
 
 use super::cluster::Cluster;
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 use dataflow_core::rank::Rank;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::time::Duration;
 
 /// How messages travel, and what goes wrong.
