@@ -240,6 +240,10 @@ impl Line for OpenLine {
         self.progress().poll();
     }
 
+    fn glance(&self) {
+        self.progress().glance();
+    }
+
     fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
         self.progress().lingers(finished, since)
     }

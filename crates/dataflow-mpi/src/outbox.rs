@@ -31,6 +31,9 @@ pub struct Outbox {
     waiting: Vec<u32>,
 }
 
+/// Room for so many full packets stays with the way to a rank.
+const KEPT_PACKETS: usize = 16;
+
 /// The way to one rank.
 #[derive(Clone, Debug, Default)]
 struct Way {
@@ -144,9 +147,11 @@ impl Outbox {
         way.cut = end;
         if end == way.stream.len() {
             way.stream.clear();
+            way.stream.shrink_to(KEPT_PACKETS * self.full);
             way.cut = 0;
             self.waiting.remove(at);
-        } else if way.cut > 16 * self.full {
+        } else if way.cut > KEPT_PACKETS * self.full && 2 * way.cut > way.stream.len() {
+            // No more moves down than has left: a long queue costs no square.
             way.stream.drain(..way.cut);
             way.cut = 0;
         }
@@ -224,6 +229,17 @@ mod tests {
         assert!(next_packet(&mut outbox).is_none());
         outbox.sent(TO);
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn the_room_of_a_long_queue_is_given_back() {
+        let mut outbox = outbox(256, 1);
+        (0..10_000).for_each(|_| _ = outbox.say(TO, 1, &Message::Dry));
+        while next_packet(&mut outbox).is_some() {
+            outbox.sent(TO);
+        }
+        let way = outbox.ways.get(TO).unwrap();
+        assert!(way.stream.capacity() <= KEPT_PACKETS * 256, "{way:?}");
     }
 
     #[test]

@@ -126,7 +126,10 @@ struct Incomplete {
     onward: Option<Box<Onward>>,
     priority: i64,
     arrival: Arrival,
+    /// The data that were missing at first, ascending by position.
     missing: SmallVec<[Missing; 2]>,
+    /// How many of them still are.
+    n_missing: usize,
     /// Somebody was told that the first of them was asked for.
     begun: bool,
 }
@@ -181,6 +184,15 @@ pub enum Progressed {
     Parcel(Box<Complete>),
 }
 
+impl Incomplete {
+    fn missing(&mut self, position: u16) -> Option<&mut Missing> {
+        let at = self
+            .missing
+            .binary_search_by_key(&position, |missing| missing.position);
+        Some(&mut self.missing[at.ok()?])
+    }
+}
+
 impl Wanted {
     /// At most `window` bytes under way, parts of at most `longest` bytes, tags up to `largest`.
     pub fn new(window: usize, longest: usize, largest_tag: u32) -> Self {
@@ -223,8 +235,11 @@ impl Wanted {
                 room: None,
             }
         });
+        let mut missing: SmallVec<[Missing; 2]> = missing.collect();
+        missing.sort_unstable_by_key(|missing| missing.position);
         let incomplete = Incomplete {
-            missing: missing.collect(),
+            n_missing: missing.len(),
+            missing,
             from: parcel.from,
             number: parcel.number,
             receipt: parcel.receipt,
@@ -312,14 +327,9 @@ impl Wanted {
             return Progressed::Part; // the run was stopped meanwhile
         };
         let priority = parcel.priority;
-        let at = parcel
-            .missing
-            .iter()
-            .position(|missing| missing.position == asked.position);
-        let Some(at) = at else {
+        let Some(missing) = parcel.missing(asked.position) else {
             unreachable!("a datum is missing until its last part has arrived");
         };
-        let missing = &mut parcel.missing[at];
         missing.got += asked.bytes;
         if missing.got < missing.size {
             missing.room = Some(room.block);
@@ -327,13 +337,13 @@ impl Wanted {
                 .push((priority, Reverse(asked.parcel), Reverse(asked.position)));
             return Progressed::Part;
         }
-        let missing = parcel.missing.swap_remove(at);
         let goods = Goods {
-            head: missing.head,
+            head: std::mem::take(&mut missing.head),
             body: room.block,
         };
-        parcel.arrival.flows[usize::from(missing.position)].1 = Some(goods);
-        if !parcel.missing.is_empty() {
+        parcel.arrival.flows[usize::from(asked.position)].1 = Some(goods);
+        parcel.n_missing -= 1;
+        if parcel.n_missing > 0 {
             return Progressed::Datum;
         }
         let Some(parcel) = self.parcels.remove(&asked.parcel) else {
@@ -350,11 +360,8 @@ impl Wanted {
 
     fn missing(&mut self, key: u64, position: u16) -> Option<(Rank, u32, &mut Missing)> {
         let parcel = self.parcels.get_mut(&key)?;
-        let missing = parcel
-            .missing
-            .iter_mut()
-            .find(|missing| missing.position == position)?;
-        Some((parcel.from, parcel.number, missing))
+        let (from, number) = (parcel.from, parcel.number);
+        Some((from, number, parcel.missing(position)?))
     }
 
     /// Forgets all parcels, and says how many; data under way still arrive.

@@ -10,7 +10,7 @@ use super::slots::set;
 use super::{Ready, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
-use crate::port::{Arrival, Hint};
+use crate::port::{Arrival, Hint, Line};
 use crate::space::{Successors, TaskSpace};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -18,12 +18,18 @@ use std::time::Duration;
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Moves messages, if that is left to workers, and takes in all that has arrived; successors
     /// that become ready are queued. Says whether there was anything.
+    ///
+    /// - `look`: how to move them, for a worker with a task in hand or without one
     #[cold]
-    pub(super) fn look_for_mail(&self, visit: &mut Visit<'_, Hand<S>>) -> bool {
+    pub(super) fn look_for_mail(
+        &self,
+        look: fn(&dyn Line),
+        visit: &mut Visit<'_, Hand<S>>,
+    ) -> bool {
         let Some(abroad) = &self.abroad else {
             return false;
         };
-        abroad.line.poll();
+        abroad.mail.taken_after(|| look(&*abroad.line));
         if !self.common.ledger.has_mail() {
             return false;
         }
@@ -62,17 +68,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if self.space.rank(source) == self.rank {
             return Err(format!("outputs of {source:?}, which runs here"));
         }
+        let flows = arrival.flows.iter().map(|(flow, _)| (*flow, false));
         let mut edges = Received {
             run: self,
-            flows: arrival.flows.iter().map(|(flow, _)| *flow).collect(),
+            flows: flows.collect(),
             list: SmallVec::new(),
         };
+        edges.flows.sort_unstable(); // as they were posted, if the peer is one of ours
         self.space.successors(source, &mut edges);
         let Received { flows, list, .. } = edges;
-        if let Some(flow) = flows
-            .iter()
-            .find(|flow| list.iter().all(|edge| edge.0 != usize::from(**flow)))
-        {
+        if let Some((flow, _)) = flows.iter().find(|(_, is_awaited)| !is_awaited) {
             return Err(format!(
                 "flow {flow} of {source:?}, which nobody here waits for"
             ));
@@ -135,8 +140,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 /// The edges of a task that ran elsewhere.
 struct Received<'r, 'a, S: TaskSpace> {
     run: &'r Run<'a, S>,
-    /// The flows that arrived.
-    flows: SmallVec<[u16; 4]>,
+    /// The flows that arrived, ascending, and whether anybody here waits for them.
+    flows: SmallVec<[(u16, bool); 4]>,
     /// Those of them that end here.
     list: SmallVec<[(usize, S::Task, usize); 16]>,
 }
@@ -147,7 +152,11 @@ impl<S: TaskSpace> Successors<S> for Received<'_, '_, S> {
         let Ok(narrow) = u16::try_from(flow) else {
             return;
         };
-        if self.flows.contains(&narrow) && self.run.space.rank(target) == self.run.rank {
+        if self.run.space.rank(target) != self.run.rank {
+            return;
+        }
+        if let Ok(at) = self.flows.binary_search_by_key(&narrow, |(flow, _)| *flow) {
+            self.flows[at].1 = true;
             self.list.push((flow, target, target_flow));
         }
     }

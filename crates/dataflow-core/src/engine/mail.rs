@@ -1,9 +1,9 @@
 //! Mail: what arrives from other ranks waits here until a worker takes it in.
 //!
 //! # Law
-//! Whoever delivers is no worker and never enters the job. What was delivered is taken in once,
-//! by a worker inside; a run of several ranks is not drained before all its tasks have run, so
-//! nothing is left here at its end.
+//! Whoever delivers never enters the job for it. What was delivered is taken in once, by a worker
+//! inside; a run of several ranks is not drained before all its tasks have run, so nothing is left here
+//! at its end. Nobody is woken for what the worker that delivers it takes in next.
 
 use super::Ledger;
 use super::job::{Bell, Job};
@@ -12,7 +12,14 @@ use crate::rank::Rank;
 use crate::sync::{Mutex, MutexGuard};
 use crate::trace::{Mailed, Track};
 use crate::wire::WireName;
+use std::cell::Cell;
+use std::ptr;
 use std::sync::{Arc, OnceLock, Weak};
+
+thread_local! {
+    /// The inbox into which the worker on this thread looks next.
+    static TAKES_NEXT: Cell<*const Mail> = const { Cell::new(ptr::null()) };
+}
 
 /// The inbox of one run.
 pub(crate) struct Mail {
@@ -64,6 +71,15 @@ impl Mail {
         self.job.get_or_init(|| Arc::downgrade(job));
     }
 
+    /// Moves messages on a worker that takes out next what has arrived: for that no other is woken.
+    pub fn taken_after(&self, look: impl FnOnce()) {
+        let outer = TAKES_NEXT.replace(self);
+        let unless_it_unwinds = Woken(self);
+        look();
+        std::mem::forget(unless_it_unwinds);
+        TAKES_NEXT.set(outer);
+    }
+
     /// Takes out all that has arrived.
     pub fn take(&self) -> Vec<Delivered> {
         let mut kept = self.kept();
@@ -104,6 +120,16 @@ impl Mail {
     }
 }
 
+/// Wakes another worker when it is dropped: the one that looked does not go on.
+struct Woken<'m>(&'m Mail);
+
+impl Drop for Woken<'_> {
+    fn drop(&mut self) {
+        TAKES_NEXT.set(ptr::null());
+        self.0.bell.ring_mail();
+    }
+}
+
 impl Inbox for Mail {
     fn deliver(&self, from: Rank, arrival: Arrival) {
         let at = self.mailed.as_ref().map(Mailed::now);
@@ -114,7 +140,7 @@ impl Inbox for Mail {
             self.bell.mail_has_come()
         };
         // Whoever was woken for what came before takes this too.
-        if is_first {
+        if is_first && !ptr::eq(TAKES_NEXT.get(), self) {
             self.bell.ring_mail();
         }
     }
@@ -172,6 +198,8 @@ impl Inbox for Mail {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn of_what_ends_a_run_from_outside_the_first_is_told() {
@@ -195,6 +223,47 @@ mod tests {
         stalled.stall();
         stalled.stop(failure(1));
         assert_eq!(stalled.stopped_by(), None);
+    }
+
+    #[test]
+    fn nobody_is_woken_for_what_the_worker_that_delivers_takes_in_next() {
+        let ledger = Arc::new(Ledger::new(1, 1, true));
+        let [mail, other] = [(); 2].map(|()| Mail::new(&ledger, None));
+        let rings = Arc::new(AtomicUsize::new(0));
+        for mail in [&mail, &other] {
+            let rings = rings.clone();
+            mail.bell().on_mail(Box::new(move || {
+                rings.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        let parcel = || Arrival {
+            task: WireName::new(),
+            poisoned: false,
+            flows: Default::default(),
+        };
+        let n_rings = || rings.swap(0, Ordering::Relaxed);
+        mail.taken_after(|| mail.deliver(Rank(1), parcel()));
+        assert_eq!((n_rings(), mail.take().len()), (0, 1));
+        mail.taken_after(|| other.deliver(Rank(1), parcel()));
+        assert_eq!((n_rings(), other.take().len()), (1, 1), "another run's");
+        mail.deliver(Rank(1), parcel());
+        assert_eq!(
+            (n_rings(), mail.take().len()),
+            (1, 1),
+            "by a thread that takes nothing"
+        );
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            mail.taken_after(|| {
+                mail.deliver(Rank(1), parcel());
+                panic!("while messages are moved");
+            });
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(
+            (n_rings(), mail.take().len()),
+            (1, 1),
+            "it does not come to take"
+        );
     }
 }
 

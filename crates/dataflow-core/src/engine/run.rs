@@ -141,7 +141,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     #[inline(always)]
     fn take_mail(&self, visit: &mut Visit<'_, Hand<S>>) -> bool {
-        let took = self.common.ledger.calls() && self.look_for_mail(visit);
+        let took = self.common.ledger.calls() && self.look_for_mail(|line| line.poll(), visit);
         visit.hand.looked |= took;
         took
     }
@@ -158,7 +158,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
                 return false;
             }
             if !std::mem::take(&mut visit.hand.looked) {
-                self.look_for_mail(visit);
+                self.look_for_mail(|line| line.glance(), visit);
             }
         }
         true

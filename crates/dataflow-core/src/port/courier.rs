@@ -49,9 +49,14 @@ pub trait Line: Send + Sync {
     /// rank to rank; that waits for no body there.
     fn post(&self, parcel: Parcel);
 
-    /// Called by a worker between tasks: moves messages, if no thread of the courier does. Cheap
+    /// Called by a worker without a task: moves messages, if no thread of the courier does. Cheap
     /// otherwise.
     fn poll(&self);
+
+    /// The same of a worker that has a task to run, which calls this before each: as often as that pays.
+    fn glance(&self) {
+        self.poll();
+    }
 
     /// Called by a worker that has nothing to do until something arrives, or, if `finished`, nothing at
     /// all: whether it shall poll and look again at once, instead of leaving. The line keeps its state in

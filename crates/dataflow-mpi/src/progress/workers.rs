@@ -5,7 +5,7 @@
 //! What it has held back leaves when it has nothing to run.
 
 use super::Progress;
-use super::here::{LOOKED, is_moving};
+use super::here::{LOOKED, is_moving, is_time_to_look, looks_again_after, looks_next};
 use super::moving::Command;
 use crate::host::Promise;
 use crate::outbox::Haste;
@@ -19,7 +19,8 @@ impl Progress {
         let wakes = !matches!(command, Command::Post(..));
         self.movers.hand_in(command);
         match self.settings.drive {
-            Drive::Workers if is_moving() || (!wakes && self.looks_soon()) => {}
+            Drive::Workers if is_moving() => {}
+            Drive::Workers if !wakes && self.looks_soon() => looks_next(),
             Drive::Workers => {
                 self.pump(Haste::Now, self.host.now());
             }
@@ -49,6 +50,19 @@ impl Progress {
         self.looked.store(now.as_nanos() as u64, Ordering::Relaxed);
         LOOKED.set(now);
         now
+    }
+
+    /// A worker is between two tasks: it looks, unless they are short and it has just looked.
+    pub fn glance(&self) {
+        if self.settings.drive != Drive::Workers || !is_time_to_look() {
+            return;
+        }
+        let before = LOOKED.get();
+        self.poll();
+        // In virtual time no task is short.
+        if !self.host.is_virtual() {
+            looks_again_after(LOOKED.get().saturating_sub(before));
+        }
     }
 
     /// A worker has a moment.
