@@ -1,14 +1,18 @@
 //! Crew: the workers of a pool, where they run, and from which others each may take tasks.
 //!
 //! # Law
-//! A NUMA node's rings hold whom its workers may steal from, the nearest first, they themselves in
-//! the first: so that thousands of workers do not each keep a list of all. A NUMA node without workers has a stand-in: the nearest one with workers, by its own row.
+//! A NUMA node's rings hold all workers, the nearest first, its own in the first: so that thousands of
+//! workers do not each keep a list of all. Only the first few are within reach. A NUMA node without
+//! workers has a stand-in: the nearest one with workers, by its own row.
 
 use crate::nearest::{Ring, rings};
 use crate::topology::Topology;
 use std::fmt;
 
 /// The workers from which an idle worker may steal.
+///
+/// One that waits inside a body, for its children or for a datum, takes from all once it has found
+/// nothing within reach for some microseconds: whoever might have come for it may wait as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// From workers of its own NUMA node.
@@ -34,8 +38,10 @@ impl fmt::Display for Reach {
 pub struct Crew {
     /// By worker.
     numa_nodes: Box<[usize]>,
-    /// By NUMA node, as far as its workers reach; empty where there are none.
+    /// By NUMA node; empty where there are no workers.
     rings: Box<[Box<[Ring]>]>,
+    /// How many of them are within reach.
+    n_within: usize,
     /// By NUMA node: its workers.
     workers: Box<[Box<[usize]>]>,
     /// By NUMA node: itself, if it has workers.
@@ -48,18 +54,13 @@ impl Crew {
     /// Worker `w` sits on NUMA node `numa_nodes[w]`.
     pub(crate) fn new(topology: &Topology, numa_nodes: &[usize], reach: Reach) -> Self {
         let nodes = 0..topology.n_numa_nodes();
-        let n_rings = match reach {
-            Reach::Own => 1,
-            Reach::Adjacent => 2,
-            Reach::All => usize::MAX,
-        };
-        let within = |node| -> Box<[Ring]> {
+        let around = |node| -> Box<[Ring]> {
             let Some(first) = numa_nodes.iter().position(|&other| other == node) else {
                 return Box::default();
             };
             let mut rings = rings(topology, numa_nodes, first);
             rings[0].workers.insert(0, first);
-            rings.into_iter().take(n_rings).collect()
+            rings.into()
         };
         let on = |node| (0..numa_nodes.len()).filter(move |&worker| numa_nodes[worker] == node);
         let row = |from| nodes.clone().map(move |to| topology.distance(from, to));
@@ -72,7 +73,12 @@ impl Crew {
             nearest.unwrap_or(node)
         };
         Crew {
-            rings: nodes.clone().map(within).collect(),
+            rings: nodes.clone().map(around).collect(),
+            n_within: match reach {
+                Reach::Own => 1,
+                Reach::Adjacent => 2,
+                Reach::All => usize::MAX,
+            },
             workers: nodes.clone().map(|node| on(node).collect()).collect(),
             stand_ins: nodes.clone().map(stand_in).collect(),
             rows: nodes.clone().map(|from| row(from).collect()).collect(),
@@ -110,6 +116,12 @@ impl Crew {
 
     /// Whom a worker may steal from; in the first ring it stands itself.
     pub(crate) fn rings(&self, worker: usize) -> &[Ring] {
+        let rings = self.all_rings(worker);
+        &rings[..self.n_within.min(rings.len())]
+    }
+
+    /// All others, within a worker's reach or not.
+    pub(crate) fn all_rings(&self, worker: usize) -> &[Ring] {
         &self.rings[self.numa_node(worker)]
     }
 

@@ -85,12 +85,15 @@ impl Pool {
         Kit::new(worker, crew, policy, wards, &counters[worker], self)
     }
 
-    /// Whether a job wants the worker.
-    pub fn wants(&self, offer: &OfferedJob, worker: usize) -> bool {
-        match offer.visited(worker) {
+    /// Whether a job wants the worker with this kit.
+    pub fn wants(&self, offer: &OfferedJob, kit: &Kit<'_>) -> bool {
+        match offer.visited(kit.worker) {
             Visited::NotYet => !offer.job.is_over(),
             Visited::Before => {
-                let has_words = || offer.queues.has_words_for(worker, &self.crew);
+                let has_words = || match kit.takes_all {
+                    true => offer.queues.has_words(&self.crew),
+                    false => offer.queues.has_words_for(kit.worker, &self.crew),
+                };
                 (offer.job.has_mail() || has_words()) && !offer.job.is_over()
             }
             Visited::SentAway => false,

@@ -10,7 +10,9 @@
 //! # Law
 //! A worker is inside one job at a time and stays while there is something to do: a job that
 //! came later waits until a worker finds nothing in those before it. A body may begin a job inside
-//! of its own: then its worker goes into that one only, until it is over.
+//! of its own: then its worker goes into that one only, until it is over. Once it has found nothing
+//! there for a while it takes from beyond its reach, too: so such a job never waits for another's worker
+//! that waits for this one.
 
 use crate::pool::{OfferedJob, Pool, Visited};
 use crate::queue::{KeepingLane, Kit};
@@ -97,10 +99,10 @@ impl<'p> Worker<'p> {
     }
 
     /// Works in one job and in no other until it is over, from inside a body.
-    pub fn help(self, offer: &OfferedJob) {
+    pub fn help(mut self, offer: &OfferedJob) {
         let mut since = None;
         while !offer.job.is_over() {
-            if self.pool.wants(offer, self.kit.worker) {
+            if self.pool.wants(offer, &self.kit) {
                 // Whoever comes in free leaves free.
                 let _free = self.visit(offer, Risen::Free);
                 since = None;
@@ -108,6 +110,7 @@ impl<'p> Worker<'p> {
             }
             let waited = since.get_or_insert_with(Instant::now).elapsed();
             if waited > SEARCH {
+                self.kit.takes_all = true;
                 // It wakes late by an eighth of what it has waited, at most.
                 sleep((waited / 8).min(LONGEST_NAP));
             } else if self.pool.crowded {
@@ -129,7 +132,7 @@ impl<'p> Worker<'p> {
             if let Some(offer) = self
                 .offers
                 .iter()
-                .find(|offer| self.pool.wants(offer, self.kit.worker))
+                .find(|offer| self.pool.wants(offer, &self.kit))
             {
                 return SearchEnd::Wanted(Arc::clone(offer));
             }
@@ -202,7 +205,7 @@ impl<'p> Worker<'p> {
         let ward = kit.ward();
         let listed = ward.list(kit.worker, kit.numa_node, risen);
         let changed = pool.is_ending() || pool.edition() != self.edition;
-        let wants = |offer: &Arc<OfferedJob>| pool.wants(offer, kit.worker);
+        let wants = |offer: &Arc<OfferedJob>| pool.wants(offer, kit);
         if changed || self.offers.iter().any(wants) {
             return ward.leave(listed);
         }
@@ -381,12 +384,12 @@ mod tests {
     #[test]
     fn whoever_was_sent_away_is_not_wanted_whatever_is_queued() {
         let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
-            let kit = pool.kit(0);
+            let [kit, sent] = [pool.kit(0), pool.kit(1)];
             let mut lane = offer.queues.open(&kit, Risen::Free);
             lane.as_lane().push(7, 0);
-            assert!(pool.wants(offer, 1));
+            assert!(pool.wants(offer, &sent));
             offer.set_visited(1, Visited::SentAway);
-            assert!(!pool.wants(offer, 1));
+            assert!(!pool.wants(offer, &sent));
         };
         Bedtime::new(look).run();
     }

@@ -6,7 +6,7 @@ use dataflow_core::prelude::*;
 use dataflow_core::sequence::{commute, read, scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::{Kind, run};
-use dataflow_numa::{Topology, Warning, Workers, WorkersError};
+use dataflow_numa::{Bind, Topology, Warning, Workers, WorkersError};
 use fan::Fan;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -441,6 +441,89 @@ fn tasks_inside_a_body_get_every_worker() {
             });
             children.unwrap();
         }
+    }
+}
+
+/// A number that says where it lies.
+#[derive(Clone)]
+struct At(usize, u64);
+
+impl Datum for At {
+    fn numa_node(&self) -> Option<usize> {
+        Some(self.0)
+    }
+}
+
+/// Two of them; the whole lies with the first.
+#[derive(Clone)]
+struct Pair {
+    here: At,
+    there: At,
+}
+
+impl Datum for Pair {
+    fn numa_node(&self) -> Option<usize> {
+        self.here.numa_node()
+    }
+}
+
+/// A worker on each of four NUMA nodes, which are near to each other in pairs, under each policy that
+/// forbids to steal from the other pair.
+fn in_pairs() -> impl Iterator<Item = Workers> {
+    let near = |a: usize, b: usize| if a == b { 10 } else { 20 };
+    let far = move |a, b| if a / 2 == b / 2 { near(a, b) } else { 30 };
+    let policies = ["distance,own", "priority,own", "distance,adjacent"];
+    policies.into_iter().map(move |policy| {
+        let workers = Workers::builder().topology(Topology::made_of(&[1; 4], far));
+        let workers = workers.bind(Bind::None).n_workers(4);
+        workers.policy(policy.parse().unwrap()).build().unwrap()
+    })
+}
+
+/// Each waited for another to come and fetch its child.
+#[test]
+fn parents_whose_children_are_placed_beyond_their_reach_end() {
+    for (workers, waits) in in_pairs().zip([false; 3]).chain(in_pairs().zip([true; 3])) {
+        let all = Barrier::new(4);
+        let run = scope(&workers, |s| {
+            for node in 0..4 {
+                let (here, there) = (At(node, 0), At((node + 2) % 4, 0));
+                let (pair, all) = (s.datum(Pair { here, there }), &all);
+                s.nested(write(&pair), move |s, pair| {
+                    all.wait();
+                    let there = s.datum_mut(&mut pair.there);
+                    s.task(write(&there), |there| there.1 += 1);
+                    if waits {
+                        assert_eq!(s.wait(&there, |there| there.1), Some(1));
+                    }
+                });
+                s.task(read(&pair), |pair| assert_eq!(pair.there.1, 1));
+            }
+        });
+        run.unwrap();
+    }
+}
+
+/// Each waited for another to come and run what it had inserted.
+#[test]
+fn programs_that_wait_for_data_beyond_their_reach_end() {
+    for workers in in_pairs() {
+        let all = Barrier::new(4);
+        let program = || {
+            let run = scope(&workers, |s| {
+                all.wait();
+                let data: Vec<_> = (0..4).map(|node| s.datum(At(node, 0))).collect();
+                for datum in &data {
+                    s.task(write(datum), |datum| datum.1 += 1);
+                }
+                data.iter()
+                    .all(|datum| s.wait(datum, |datum| datum.1) == Some(1))
+            });
+            assert!(run.unwrap().0);
+        };
+        thread::scope(|threads| {
+            (0..4).for_each(|_| _ = threads.spawn(program));
+        });
     }
 }
 

@@ -382,7 +382,7 @@ pub(crate) fn next<'f, F: Front>(
             return front.unpack(word, visit);
         }
         if announced == Announced::ByAnother {
-            idle.get_or_insert_with(Idle::default).pause();
+            idle.get_or_insert_with(Idle::default).pause(visit.lane);
         } else if !front.lingers(&mut waits_since) {
             return None;
         }

@@ -113,6 +113,13 @@ pub trait Lane {
         None
     }
 
+    /// Its worker stays inside until others have done something, and has found nothing for some
+    /// microseconds. Answers whether this call let them act meanwhile; if not, as by default, the
+    /// thread naps.
+    fn waits(&mut self) -> bool {
+        false
+    }
+
     /// Whether a queued task is known to be more urgent than `priority`; if so, the engine
     /// queues its best successor instead of running it next.
     fn outranks(&self, priority: i64) -> bool;

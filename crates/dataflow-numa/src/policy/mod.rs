@@ -23,7 +23,8 @@
 //! # Law
 //! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
 //! task that is ready is run: one that is placed on a NUMA node without workers waits in the
-//! queue of the nearest node that has some.
+//! queue of the nearest node that has some. A worker that waits inside a body, for its children or for
+//! a datum, steals from all once it has found nothing within its reach for some microseconds.
 //!
 //! On one worker priorities are honoured exactly (`fifo` and `lifo` apart). On several,
 //! `distance` honours them approximately: a worker runs the most urgent of its own and looks at
@@ -142,7 +143,7 @@ impl Policy {
         Policy::new(Queueing::Workers)
     }
 
-    /// Tasks go to where their data lie and stay there.
+    /// Tasks go to where their data lie and stay there, unless a body [waits](self) for them.
     pub fn distance_no_steal() -> Self {
         Policy::distance().reach(Reach::Own)
     }

@@ -89,6 +89,10 @@ impl Lane for KeepingLane<'_> {
         self.lane.fault()
     }
 
+    fn waits(&mut self) -> bool {
+        self.lane.waits()
+    }
+
     fn outranks(&self, priority: i64) -> bool {
         self.none || self.top().is_some_and(|top| top > priority) || self.lane.outranks(priority)
     }

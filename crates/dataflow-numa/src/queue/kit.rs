@@ -1,6 +1,7 @@
 //! Kit: what a worker brings to every job, and what it has to see to while it is inside.
 
 use crate::crew::Crew;
+use crate::nearest::Ring;
 use crate::policy::Policy;
 use crate::sleep::{Risen, Sleep, Wards};
 use crate::statistics::Counters;
@@ -23,6 +24,8 @@ pub(crate) struct Kit<'p> {
     pub backlog: &'p dyn Backlog,
     /// Time passes as the machine's does; not so in a simulation.
     pub is_real: bool,
+    /// It takes from everybody, whatever the policy says: it has waited in vain for what is within reach.
+    pub takes_all: bool,
     wards: &'p Wards,
     /// Those that may take what lies here are in this ward, or in one of several.
     ward: &'p Sleep,
@@ -60,6 +63,7 @@ impl<'p> Kit<'p> {
             counters,
             backlog,
             is_real: true,
+            takes_all: false,
             wards,
             ward: wards.of(numa_node),
             is_only_ward: wards.is_one(),
@@ -154,6 +158,8 @@ impl<'p> Kit<'p> {
 pub(crate) struct Visit<'s, 'p> {
     pub kit: &'s Kit<'p>,
     pub has_others: bool,
+    /// As in the kit, or until it has found a task.
+    takes_all: bool,
     risen: Risen,
     /// Whether the last look found nothing to take.
     dry: bool,
@@ -167,6 +173,7 @@ impl<'s, 'p> Visit<'s, 'p> {
         Visit {
             kit,
             has_others: kit.crew.n_workers() > 1,
+            takes_all: kit.takes_all,
             risen,
             dry: false,
             busy: false,
@@ -228,13 +235,28 @@ impl<'s, 'p> Visit<'s, 'p> {
         self.found();
     }
 
-    /// Into how many rings an idle worker may look this time: all, once its patience is at an end.
-    pub fn rings(&mut self) -> usize {
+    /// The rings into which an idle worker may look this time: all within reach, once its patience is
+    /// at an end.
+    pub fn rings(&mut self) -> &'s [Ring] {
         let (anew, patience) = (std::mem::take(&mut self.busy), self.kit.policy.patience);
-        match self.kit.idle_round(anew, patience) < patience {
-            true => 1,
-            false => usize::MAX,
+        if anew {
+            self.takes_all = self.kit.takes_all;
         }
+        let Kit { crew, worker, .. } = *self.kit;
+        let rings = match self.takes_all {
+            true => crew.all_rings(worker),
+            false => crew.rings(worker),
+        };
+        match self.kit.idle_round(anew, patience) < patience {
+            true => &rings[..1],
+            false => rings,
+        }
+    }
+
+    /// It has waited in vain for what is within its reach: so it takes the next task from anywhere.
+    #[cold]
+    pub fn waits(&mut self) {
+        self.takes_all = true;
     }
 
     /// Nothing was found in them.

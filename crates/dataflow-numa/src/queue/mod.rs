@@ -66,6 +66,11 @@ impl Queues {
         }
     }
 
+    /// Whether a word lies anywhere.
+    pub fn has_words(&self, crew: &Crew) -> bool {
+        (0..crew.n_numa_nodes()).any(|node| self.has_words_on(node, crew))
+    }
+
     /// Whether a word lies where the worker may take it.
     pub fn has_words_for(&self, worker: usize, crew: &Crew) -> bool {
         crew.reach(worker).any(|node| self.has_words_on(node, crew))

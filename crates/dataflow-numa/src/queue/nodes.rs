@@ -91,9 +91,8 @@ impl Lane for NodesLane<'_, '_> {
 
     fn steal(&mut self) -> Option<Word> {
         if self.queues.queues.len() > 1 {
-            let kit = self.visit.kit;
-            let sweep = kit.sweep();
-            for ring in kit.crew.rings(kit.worker).iter().take(self.visit.rings()) {
+            let sweep = self.visit.kit.sweep();
+            for ring in self.visit.rings() {
                 for node in from(&ring.queues, sweep) {
                     let queue = self.queues.of(node);
                     if !queue.is_empty()
@@ -107,6 +106,11 @@ impl Lane for NodesLane<'_, '_> {
         }
         self.visit.is_dry();
         None
+    }
+
+    fn waits(&mut self) -> bool {
+        self.visit.waits();
+        false
     }
 
     #[inline]

@@ -199,13 +199,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         let sweep = kit.sweep();
         let is_ranked = self.queues.is_ranked();
         let mut lost = false;
-        for (place, ring) in kit
-            .crew
-            .rings(kit.worker)
-            .iter()
-            .take(self.visit.rings())
-            .enumerate()
-        {
+        for (place, ring) in self.visit.rings().iter().enumerate() {
             if is_ranked && let Some(word) = self.steal_ranked(ring, sweep, 0) {
                 return Steal::Success(word);
             }
@@ -334,6 +328,11 @@ impl Lane for WorkersLane<'_, '_> {
 
     fn has_helped(&mut self) -> bool {
         std::mem::take(&mut self.helped)
+    }
+
+    fn waits(&mut self) -> bool {
+        self.visit.waits();
+        false
     }
 
     #[inline]

@@ -457,6 +457,10 @@ impl Lane for LentLane<'_> {
         self.lane.fault()
     }
 
+    fn waits(&mut self) -> bool {
+        self.lane.waits()
+    }
+
     fn outranks(&self, priority: i64) -> bool {
         self.lane.outranks(priority)
     }
