@@ -650,6 +650,50 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
     }
 }
 
+/// The worker that came upon it last thought that it had a bug, and ended the process.
+#[test]
+fn a_scheduler_whose_queues_panic_as_they_are_dropped_has_run_everything() {
+    #[derive(Debug)]
+    struct Brittle;
+
+    impl Scheduler for Brittle {
+        fn name(&self) -> &str {
+            "brittle"
+        }
+        fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+            Box::new(BrittlePile(Mutex::default()))
+        }
+    }
+
+    struct BrittlePile(Mutex<Vec<Ready>>);
+
+    impl ReadyQueue for BrittlePile {
+        fn push(&self, _: usize, task: Ready) {
+            self.0.lock().unwrap().push(task);
+        }
+        fn take(&self, _: usize) -> Option<Ready> {
+            self.0.lock().unwrap().pop()
+        }
+        fn is_empty(&self) -> bool {
+            self.0.lock().unwrap().is_empty()
+        }
+    }
+
+    impl Drop for BrittlePile {
+        fn drop(&mut self) {
+            panic!("broken");
+        }
+    }
+
+    let builder = Workers::builder().n_workers(2).bind(Bind::None);
+    let policy = Policy::custom(Arc::new(Brittle));
+    let workers = builder.policy(policy).build().unwrap();
+    let tasks = Independent::new("tasks", 20, |_| Ok(()));
+    for _ in 0..20 {
+        assert_eq!(run(&tasks, &workers).unwrap().tasks, 20);
+    }
+}
+
 #[test]
 fn a_faulty_scheduler_fails_sequences_and_recursions_too() {
     let policy = Policy::custom(Arc::new(Faulty(Fault::Loses)));

@@ -4,7 +4,8 @@
 //! A scheduler orders tasks and never changes a result. One that loses a task, hands one out twice,
 //! holds tasks back or panics ends the run with
 //! [`Kind::SchedulerFailed`](dataflow_core::Kind::SchedulerFailed) and its name: no body runs twice,
-//! and nothing hangs. What it is told about a task is only a hint, possibly wrong.
+//! and nothing hangs. Only where its queues panic as they are dropped the run is over already, and ends
+//! as if they had not. What it is told about a task is only a hint, possibly wrong.
 //!
 //! # Source
 //! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution* (Thyme):

@@ -52,6 +52,14 @@ struct Desk {
     fault: Option<String>,
 }
 
+impl Drop for CustomQueue {
+    /// Its run is over: of a panic nobody can be told.
+    fn drop(&mut self) {
+        let queue = std::mem::replace(&mut self.queue, Box::new(NotMade));
+        caught(|| drop(queue)).ok();
+    }
+}
+
 impl CustomQueue {
     /// The queues that a scheduler makes for a job.
     pub fn open(scheduler: &dyn Scheduler, crew: &Crew) -> Self {
