@@ -2,6 +2,7 @@
 
 use dataflow_core::prelude::*;
 use dataflow_core::rank::Rank;
+use dataflow_core::sequence::{Scope, Window, scope, write};
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use std::time::Duration;
 
@@ -73,4 +74,58 @@ fn workers_that_sleep_are_woken_for_what_another_makes_ready() {
             assert_eq!(lasted.as_secs(), seconds, "{n_tasks} on {n_workers}");
         }
     }
+}
+
+/// What a program saw at which second of the virtual time, on so many workers.
+fn seen(n_workers: usize, on: fn(Weather) -> World, program: Program) -> Vec<(u64, Option<u64>)> {
+    let world = on(Weather::default());
+    let inside = world.clone();
+    let seen = world.run(1, move |rank| {
+        let workers = VirtualWorkers::new(&inside, rank, n_workers);
+        scope(&workers, |s| program(s, &inside)).unwrap().0
+    });
+    seen.unwrap().remove(0)
+}
+
+type Program = fn(&Scope<'_, '_>, &World) -> Vec<(u64, Option<u64>)>;
+
+fn lasts_seconds(seconds: u64) -> u64 {
+    spend(Duration::from_secs(seconds));
+    seconds
+}
+
+/// The program's worker slept in real time, and so nobody's went on.
+#[test]
+fn a_program_waits_for_a_datum_in_virtual_time_until_the_task_has_ended() {
+    let program: Program = |s, clock| {
+        let data = s.handles([0; 3]);
+        for (datum, seconds) in data.iter().zip([1, 2, 4]) {
+            s.task(write(datum), move |datum| *datum = lasts_seconds(seconds));
+        }
+        let look = |datum| (s.wait(datum, |datum| *datum), clock.now().as_secs());
+        let seen = data.iter().map(look).map(|(datum, at)| (at, datum));
+        seen.collect()
+    };
+    for on in [World::new, World::on_threads] {
+        let [one, three] = [1, 3].map(|n_workers| seen(n_workers, on, program));
+        assert_eq!(one, [(1, Some(1)), (3, Some(2)), (7, Some(4))]);
+        assert_eq!(three, [(1, Some(1)), (2, Some(2)), (4, Some(4))]);
+    }
+}
+
+/// As it is for the one that runs longest, which another worker has taken.
+#[test]
+fn a_program_whose_window_is_exceeded_goes_on_in_virtual_time() {
+    let program: Program = |s, clock| {
+        let (tasks, bytes) = (64, 100);
+        s.set_window(Window { tasks, bytes });
+        for (seconds, priority) in [(5, 0), (1, 1)] {
+            let insertion = s.name("seconds").priority(priority).bytes(60);
+            insertion.task((), move |()| _ = lasts_seconds(seconds));
+        }
+        s.task((), |()| ());
+        vec![(clock.now().as_secs(), None)]
+    };
+    assert_eq!(seen(1, World::new, program), [(6, None)]);
+    assert_eq!(seen(2, World::new, program), [(5, None)]);
 }

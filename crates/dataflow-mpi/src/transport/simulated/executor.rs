@@ -2,8 +2,10 @@
 //!
 //! # Law
 //! Whoever is woken and finds that another was quicker falls asleep again without coming into the run.
+//! Who must stay inside until others have done something [waits](super::inside) in virtual time.
 
 use super::here::{leaves_work, works_as};
+use super::inside::Inside;
 use super::queues::{HeapQueue, Queues, Ring};
 use super::world::World;
 use crate::bell::Bell;
@@ -90,6 +92,7 @@ impl Executor for VirtualWorkers {
         let rung = bells.clone();
         let crew = Arc::new(Crew {
             queues: (self.open)(Box::new(move |worker| rung[worker].ring())),
+            inside: Inside::new(bells.clone()),
             bells,
         });
         let (woken, run) = (crew.queues.clone(), Arc::downgrade(job));
@@ -118,6 +121,7 @@ impl Executor for VirtualWorkers {
 struct Crew {
     queues: Arc<dyn Queues>,
     bells: Vec<Arc<dyn Bell>>,
+    inside: Inside,
 }
 
 impl Crew {
@@ -125,7 +129,8 @@ impl Crew {
         works_as(worker, &self.queues);
         while let Some(entered) = job.enter() {
             let mut work = |lane: &mut dyn Lane| {
-                entered.work(lane);
+                let visit = |lane: &mut dyn Lane| _ = entered.work(lane);
+                self.inside.visit(lane, &*self.queues, visit);
             };
             if let Some(fault) = self.queues.lend(worker, &mut work) {
                 entered.refuse(fault);

@@ -42,6 +42,7 @@ mod executor;
 )]
 mod fiber;
 mod here;
+mod inside;
 mod network;
 mod queues;
 mod state;
