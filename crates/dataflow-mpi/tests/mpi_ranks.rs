@@ -9,17 +9,20 @@ mod engine;
 mod rest;
 
 use conform::conform;
-use dataflow_core::port::{Courier, Heap, Terms};
+use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::start::{Launched, Mpi, check};
 use dataflow_mpi::transport::mpi::{Sizes, World};
+use dataflow_mpi::transport::{Event, Load, Room, Transport};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{Graph, Task, run};
 use mpi::traits::Communicator;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rest::{Nothing, processor_millis};
+use std::borrow::Cow;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -123,6 +126,56 @@ fn mpi_does_what_every_transport_must() {
         let transport = world.transport(sizes).unwrap();
         // Of longer ones Open MPI 4.1 writes what the room does not hold.
         conform(Box::new(transport), &*Machine::new(), 1000);
+    }
+    world.end(PATIENCE).unwrap();
+}
+
+/// A datum that panics as it is dropped.
+struct Brittle;
+
+impl Cargo for Brittle {
+    fn head(&self) -> Head {
+        Head::default()
+    }
+    fn size(&self) -> usize {
+        8
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[7; 8])
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("not a word on the screen"));
+    }
+}
+
+/// A room that was filled in the same moment stayed on the list, and was freed twice.
+#[test]
+fn a_datum_that_panics_as_it_is_dropped_leaves_the_room_of_another_alone() {
+    if !is_rank() {
+        let name = "a_datum_that_panics_as_it_is_dropped_leaves_the_room_of_another_alone";
+        return must_pass(name, &[2]);
+    }
+    let world = World::begin().unwrap();
+    for _ in 0..100 {
+        let mut transport = world.transport(Sizes::default()).unwrap();
+        let other = Rank(1 - transport.rank().0);
+        let (block, range) = (Heap.allocate(8), 0..8);
+        transport.receive(other, 1, Room { block, range });
+        let payload = Load::Lent(Arc::new(Brittle)).part(0..8);
+        transport.send_data(other, 1, payload);
+        let (mut has_panicked, mut came) = (false, None);
+        while !has_panicked || came.is_none() {
+            let polled = catch_unwind(AssertUnwindSafe(|| transport.poll()));
+            has_panicked |= polled.is_err();
+            if let Ok(Some(Event::Data { room, .. })) = polled {
+                came = Some(room);
+            }
+        }
+        assert_eq!(came.unwrap().block.bytes(), [7; 8]);
+        drop(transport);
     }
     world.end(PATIENCE).unwrap();
 }

@@ -131,9 +131,13 @@ impl Flights {
         for (at, end) in &done {
             events.extend(self.holds[*at].land(*end));
         }
-        for (at, _) in done.into_iter().rev() {
+        let landed = done.into_iter().rev().map(|(at, _)| {
             self.requests.remove(at);
-            let hold = self.holds.remove(at);
+            self.holds.remove(at)
+        });
+        // All are out of here before one is dropped: a datum may panic then, and the rest is leaked.
+        let landed: Vec<_> = landed.collect();
+        for hold in landed {
             drop(ManuallyDrop::into_inner(hold));
         }
         Ok(())
@@ -175,7 +179,8 @@ impl Hold {
             ) => Some(Event::Sent(*to)),
             (Hold::Packet { .. } | Hold::Data { .. }, Ok(_)) => None,
             (Hold::Room(from, tag, block, range), end) => {
-                // SAFETY: it came out of its box, its request is complete, and this is done once.
+                // SAFETY: it came out of its box, its request is complete, and this is done once: whoever
+                //         lands a hold takes it out of the list before anything of the user's runs.
                 let block = unsafe { Box::from_raw(block.as_ptr()) };
                 let bytes = match end {
                     Ok(completed) => completed.bytes(),
