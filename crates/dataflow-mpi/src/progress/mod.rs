@@ -123,10 +123,10 @@ impl Progress {
     /// Whoever is told of messages may panic: that is the end of all communication, told to all.
     fn step(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
         let outer = MOVING.replace(true);
-        let moved = catch_unwind(AssertUnwindSafe(|| self.move_all(moving, haste, now)));
+        let moved = caught(|| self.move_all(moving, haste, now));
         MOVING.set(outer);
-        moved.unwrap_or_else(|_| {
-            moving.depot.panicked();
+        moved.unwrap_or_else(|| {
+            moving.panicked();
             moving.due = Some(now);
             true
         })
@@ -175,6 +175,12 @@ impl Progress {
             yield_now();
         }
     }
+}
+
+/// What this answers; none if it panics. What it threw might panic again when it is dropped: it is left.
+fn caught<R>(call: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(call));
+    called.map_err(std::mem::forget).ok()
 }
 
 #[cfg(test)]

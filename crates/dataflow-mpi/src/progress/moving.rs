@@ -1,5 +1,6 @@
 //! Moving: what is under the lock, and what whoever has it does with commands, transport and depot.
 
+use super::caught;
 use crate::depot::{Action, Depot, Refused};
 use crate::failure;
 use crate::host::Promise;
@@ -7,7 +8,6 @@ use crate::transport::Transport;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,11 +83,16 @@ impl Moving {
             Command::Post(_, answer) => answer.clone(),
             _ => None,
         };
-        let obeyed = catch_unwind(AssertUnwindSafe(|| self.carry_out(command, now)));
-        if obeyed.is_err() {
-            self.depot.panicked();
+        if caught(|| self.carry_out(command, now)).is_none() {
+            self.panicked();
             poster.into_iter().for_each(|poster| poster.give(()));
         }
+    }
+
+    /// Foreign code has panicked: ranks cannot go on together. Of the data that are dropped now others may
+    /// panic, too; all has been said before.
+    pub fn panicked(&mut self) {
+        caught(|| self.depot.panicked());
     }
 
     fn carry_out(&mut self, command: Command, now: Duration) {

@@ -16,8 +16,10 @@ use dataflow_core::port::{
 };
 use dataflow_core::rank::Rank;
 use smallvec::smallvec;
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
@@ -353,18 +355,46 @@ fn whoever_waits_until_several_ranks_have_a_parcel_waits_for_the_last() {
     assert!(answer.take().is_some());
 }
 
-/// A datum whose size cannot be told.
-struct Unsized;
+/// A datum whose size cannot be told; what is thrown instead.
+struct Unsized(fn() -> Box<dyn Any + Send>);
 
 impl Cargo for Unsized {
     fn head(&self) -> Head {
         Head::default()
     }
     fn size(&self) -> usize {
-        std::panic::resume_unwind(Box::new("not a word on the screen"))
+        resume_unwind(self.0())
     }
     fn body(&self) -> Cow<'_, [u8]> {
         Cow::Borrowed(&[])
+    }
+}
+
+fn quiet() -> Box<dyn Any + Send> {
+    Box::new("not a word on the screen")
+}
+
+/// What panics when it is dropped.
+struct Brittle;
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        resume_unwind(quiet());
+    }
+}
+
+/// A datum that does; it is too large to go unasked.
+struct BrittleDatum(#[allow(dead_code)] Brittle);
+
+impl Cargo for BrittleDatum {
+    fn head(&self) -> Head {
+        Head::default()
+    }
+    fn size(&self) -> usize {
+        1 << 20
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![0; 1 << 20])
     }
 }
 
@@ -387,6 +417,49 @@ impl Inbox for Told {
 /// posts wait for their receivers (`blocking`).
 #[test]
 fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_get_their_answers() {
+    ends_by(vec![], Unsized(quiet));
+}
+
+/// Neither was caught: it ended the thread that moves messages.
+#[test]
+fn what_panics_as_it_is_dropped_after_a_panic_changes_nothing() {
+    ends_by(vec![], Unsized(|| Box::new(Brittle)));
+    ends_by(vec![Arc::new(BrittleDatum(Brittle))], Unsized(quiet));
+}
+
+/// An engine that takes no parcel.
+struct Throwing;
+
+impl Inbox for Throwing {
+    fn deliver(&self, _: Rank, _: Arrival) {
+        resume_unwind(Box::new(Brittle));
+    }
+    fn pulse(&self) -> Pulse {
+        Pulse::default()
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}
+
+#[test]
+fn what_an_inbox_throws_may_panic_as_it_is_dropped() {
+    let ranks = ranks(2, Duration::ZERO);
+    let told: Arc<Told> = Arc::default();
+    let inboxes: [Arc<dyn Inbox>; 2] = [told.clone(), Arc::new(Throwing)];
+    for (rank, inbox) in ranks.iter().zip(inboxes) {
+        let answer = Promise::new(&*rank.host);
+        rank.progress
+            .command(Command::Open(Terms::default(), inbox, answer));
+    }
+    move_all(&ranks);
+    post(&ranks[0].progress, 1);
+    move_all(&ranks);
+    let failure = lock(&told.0).take().expect("it is told");
+    assert!(failure.message.contains("rank 1 panicked"), "{failure:?}");
+}
+
+/// Posts data of rank 0 and then a wrong one, all at once.
+fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Unsized) {
     let ranks = ranks(2, Duration::ZERO);
     let told: Vec<Arc<Told>> = ranks.iter().map(|_| Arc::default()).collect();
     let opened = ranks.iter().zip(&told).map(|(rank, told)| {
@@ -400,12 +473,15 @@ fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_ge
     assert!(opened.iter().all(|answer| answer.take().is_some()));
     let here = &ranks[0];
     let (posted, closed) = (Promise::new(&*here.host), Promise::new(&*here.host));
-    let cargo: Arc<dyn Cargo> = Arc::new(Unsized);
-    let wrong = Parcel {
+    let carrying = |cargo: Arc<dyn Cargo>| Parcel {
         flows: smallvec![(0, Some(cargo))],
         ..parcel(&[1])
     };
     let movers = &here.progress.movers;
+    for cargo in before {
+        movers.hand_in(Command::Post(carrying(cargo), None));
+    }
+    let wrong = carrying(Arc::new(wrong));
     movers.hand_in(Command::Post(wrong, Some(posted.clone())));
     movers.hand_in(Command::Close(None, closed.clone()));
     move_all(&ranks);
