@@ -2,7 +2,8 @@
 //!
 //! # Law
 //! A slot lends its datum for updating to one task at a time; readers share it.
-//! After a run every slot that was full before is full again. A slot remembers which run took its
+//! After a run every slot that was full before is full again (as far as transports
+//! [let go](crate::run_across)). A slot remembers which run took its
 //! datum last, and which run put one there: so a run detects that it puts two, or brings none back.
 //! What was lent may come home by itself only until its slot is filled again: who is late finds that the
 //! slot has been emptied another time.
