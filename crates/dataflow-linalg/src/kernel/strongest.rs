@@ -8,7 +8,7 @@ use super::larfg::{contiguous, larfg};
 use super::product::product;
 use super::{Backend, Op};
 use crate::matrix::tile::{Format, Tile};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, smallest_normal};
 
 /// Inner block size of the triangle that is pivoted.
 const INNER_BLOCK: usize = 24;
@@ -118,7 +118,15 @@ fn swap<T: Scalar>(mut r: MatMut<'_, T>, a: usize, b: usize) {
     }
 }
 
-/// The 2-norm of a column from a row on, without overflow on the way.
+/// The 2-norm of a column from a row on, without overflow or underflow on the way.
 fn length<T: Scalar>(r: MatRef<'_, T>, from: usize, j: usize) -> f64 {
-    T::from_real_impl(&r.col(j).subrows(from, r.nrows() - from).norm_l2()).re()
+    let column = r.col(j).subrows(from, r.nrows() - from);
+    let length = T::from_real_impl(&column.norm_l2()).re();
+    // faer's is infinite before the length is, and 0 before all elements are.
+    match (smallest_normal::<T>()..f64::INFINITY).contains(&length) {
+        true => length,
+        false => column
+            .iter()
+            .fold(0.0, |length, x| length.hypot(x.modulus())),
+    }
 }

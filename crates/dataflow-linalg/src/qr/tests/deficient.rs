@@ -537,6 +537,40 @@ fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
     assert_eq!(default_rcond::<f64>(3, 100), 100.0 * f64::EPSILON);
 }
 
+/// An independent column is found behind two that are one, whatever the numbers are as large as.
+#[test]
+fn the_rank_is_found_up_to_both_ends_of_the_range() {
+    fn check<T: Scalar>(size: f64) {
+        let a = [[1.0, 1.0, 0.0], [0.0, 0.0, 0.5]];
+        let of_columns = |i: usize, j: usize| T::from_real(a[i][j] * size);
+        // A short column, beside others that are not.
+        let of_a_short_one = |i: usize, j: usize| T::from_real([a[0][j], a[1][j] * size][i]);
+        for nb in 1..=3 {
+            let general = || Layout::general(2, 3, nb).unwrap();
+            let (all, short) = (
+                TiledMatrix::from_fn(general(), of_columns),
+                TiledMatrix::from_fn(general(), of_a_short_one),
+            );
+            let options = Options::of_order(nb);
+            let case = format!("{} {size:e} in tiles of {nb}", T::PRECISION);
+            let found = pivoted(&all, None, options, Backend::Auto, &Inline).unwrap();
+            assert_eq!((found.rank(), found.order()[1]), (2, 2), "{case}");
+            if size < 1.0 {
+                let found = pivoted(&short, Some(0.0), options, Backend::Auto, &Inline).unwrap();
+                assert_eq!(found.rank(), 2, "{case}, beside others");
+            }
+        }
+    }
+    for size in [1e-43, 1e-38, 1.0, 2e38] {
+        check::<f32>(size);
+        check::<c32>(size);
+    }
+    for size in [1e-320, 1e-308, 1.0, 1e308] {
+        check::<f64>(size);
+        check::<c64>(size);
+    }
+}
+
 /// How far rounding errors are from what is refused: what they leave of a column that depends on
 /// others, and the worst condition that LAPACK's own tests ask to be solved.
 #[test]
