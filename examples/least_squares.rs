@@ -50,7 +50,7 @@ struct Own {
     /// qr finds that the rank is not full
     #[arg(long, value_name = "METHOD", default_value = "qr")]
     method: Method,
-    /// Columns count as long as their condition is at most 1/RCOND [default: max(m, n)·2ε]
+    /// Columns count as long as their condition is at most 1/RCOND [default: max(m, n)·2ε, at most ⁴√ε]
     #[arg(long, value_name = "RCOND")]
     rcond: Option<f64>,
     /// Right-hand sides

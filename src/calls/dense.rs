@@ -209,7 +209,7 @@ pub trait Dense<T: Scalar> {
     /// The shortest of the X that make ‖B − A·X‖₂ least, whatever the rank of A; and that rank.
     ///
     /// By QR with column pivoting. Columns of A count as long as those before and they have, the
-    /// strongest first, a condition of at most 1/`rcond`; by default rcond is max(m, n)·2ε
+    /// strongest first, a condition of at most 1/`rcond`; by default rcond is max(m, n)·2ε, at most ⁴√ε
     /// ([`qr::default_rcond`]), so that only rounding errors are taken for zero.
     ///
     /// # Errors

@@ -537,6 +537,18 @@ fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
     assert_eq!(default_rcond::<f64>(3, 100), 100.0 * f64::EPSILON);
 }
 
+#[test]
+fn the_default_rcond_is_far_below_1_however_large_the_matrix() {
+    for size in [1 << 24, usize::MAX] {
+        for (m, n) in [(size, 1), (1, size)] {
+            assert!(default_rcond::<f32>(m, n) < 0.02);
+            assert!(default_rcond::<f64>(m, n) < 0.02);
+        }
+    }
+    let (large, single) = (100_000, f64::from(f32::EPSILON));
+    assert_eq!(default_rcond::<f32>(large, 3), single * large as f64);
+}
+
 /// An independent column is found behind two that are one, whatever the numbers are as large as.
 #[test]
 fn the_rank_is_found_up_to_both_ends_of_the_range() {
