@@ -9,7 +9,7 @@ use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr};
-use dataflow::{Dense, Runtime, Tiled, launch};
+use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
 
 /// The entries of a source in an array of either memory order.
@@ -844,6 +844,42 @@ fn a_condition_is_the_same_over_ranks_and_a_rank_computes_alone_if_it_says_so() 
     let [of_l, of_lu, own] = conditions(1);
     assert_eq!(conditions(3), [of_l, of_lu, own]);
     assert_eq!(of_l, own);
+}
+
+#[test]
+fn a_call_that_one_rank_alone_cancels_ends_as_cancelled_on_every_rank() {
+    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let (n, nb) = (6, 2);
+        let made = || -> Result<TiledMatrix<f64>, LinalgError> {
+            Ok(spread(Layout::general(n, n, nb)?, &Random::new(2), runtime))
+        };
+        let definite = PositiveDefinite::new(n, 1);
+        let triangle: TiledMatrix<f64> = spread(Layout::lower(n, nb)?, &definite, runtime);
+        let (square, b) = (made()?, made()?);
+        let monitor = Monitor::new();
+        let on = runtime.watched_by(&monitor);
+        let factor = made()?.lu_factor(&on)?;
+        if runtime.rank() == Rank(1) {
+            monitor.cancel();
+        }
+        let ended = [
+            triangle.solve(&b, &on).map(drop),
+            triangle.inverse(&on).map(drop),
+            square.solve(&b, &on).map(drop),
+            square.qr(&on).map(drop),
+            square.dot_tiled(&b, &on).map(drop),
+            square.least_squares_minimum_norm(&b, None, &on).map(drop),
+            factor.condition().map(drop),
+        ];
+        for (call, ended) in ended.into_iter().enumerate() {
+            let refused = ended.expect_err("it is cancelled");
+            assert_eq!(refused.name(), "cancelled", "call {call}: {refused}");
+        }
+        // The ranks are still in step.
+        runtime.gather(Vec::new())?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -4,10 +4,14 @@
 //! The tasks make data without reading any, so on machines of several NUMA nodes the executor
 //! spreads them round robin, and a tile lies where its task ran. Which entry stands where does
 //! not depend on that.
+//!
+//! Where there are other ranks no monitor watches a fill: it would end on this rank alone, and the others
+//! would wait for the rank in their next run.
 
 use super::tiled::{empty_tile, fill};
 use super::{Entries, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Context, Executor, Memory};
 use dataflow_core::prelude::*;
 use dataflow_core::{Error, Report};
@@ -25,7 +29,7 @@ pub struct Fill<'a, T: Scalar> {
 
 impl<T: Scalar> TiledMatrix<T> {
     /// Makes all tiles of this rank anew with the given entries, in parallel, each near the worker
-    /// that makes it.
+    /// that makes it. A monitor watches it only if there is no other rank.
     ///
     /// # Errors
     /// If the executor cannot run; the entries cannot fail.
@@ -48,7 +52,12 @@ impl<T: Scalar> TiledMatrix<T> {
             tiles,
         };
         // No other rank has a part in it, whichever the matrix is seen from.
-        T::run_tiles(&fill.erased(), &[], &Context::new(on).across(&Alone))
+        let (alone, nobody) = (Context::new(on).across(&Alone), Monitor::new());
+        let on = match on.courier().n_ranks() {
+            1 => alone,
+            _ => alone.watched_by(&nobody),
+        };
+        T::run_tiles(&fill.erased(), &[], &on)
     }
 
     /// A matrix for runs beside another of this distribution: [filled](Self::fill) with these entries where
