@@ -197,8 +197,10 @@ pub(crate) fn quotient<T: Scalar>(x: T, y: T) -> T {
     if !T::IS_COMPLEX {
         return x / y;
     }
-    // The sum of two parts near the largest number would overflow.
-    let by = match y.re().abs().max(y.im().abs()) > f64::MAX / 4.0 {
+    // The sum of two parts near the largest number would overflow; over a y below ⅛ so does the quotient.
+    let [of_x, of_y] = [x, y].map(|z| z.re().abs().max(z.im().abs()));
+    let large = f64::MAX / 4.0;
+    let by = match of_y > large || (of_x > large && of_y >= 0.125) {
         true => 0.25,
         false => 1.0,
     };
@@ -405,6 +407,30 @@ mod tests {
         assert_eq!(all::<f64>(), [1, 2, 3, 4, 5, 6]);
         assert_eq!(all::<c32>(), all::<f32>());
         assert_eq!(2.0f64.potrf(), 3);
+    }
+
+    #[test]
+    fn a_quotient_that_is_a_number_is_found_up_to_the_largest_one() {
+        let both = |size: f64| c64::new(size, size);
+        let real = |size: f64| c64::new(size, 0.0);
+        for (x, y, expected) in [
+            (both(1e308), both(1.0), real(1e308)),
+            (both(1e308), c64::new(0.0, 1.0), c64::new(1e308, -1e308)),
+            (both(1e308), both(1e308), real(1.0)),
+            (both(8.0), both(1e308), real(8e-308)),
+            (both(2e307), both(0.125), real(1.6e308)),
+            (both(1e-310), both(1e-310), real(1.0)),
+            (both(1.0), both(2.0), real(0.5)),
+        ] {
+            let found = quotient(x, y);
+            let error = (found - expected).norm() / expected.norm();
+            assert!(error < 1e-15, "{x} / {y} is {found}");
+        }
+        // What is too large is no NaN.
+        let too_large = quotient(real(1e308), real(f64::from_bits(1)));
+        assert_eq!(too_large.re(), f64::INFINITY);
+        let ordinary = quotient(f64::MAX, 2.0);
+        assert_eq!(ordinary, f64::MAX / 2.0);
     }
 
     #[test]
