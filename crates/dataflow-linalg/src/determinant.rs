@@ -232,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_stored_as_a_cholesky_factor_has_no_determinant() {
+        for (m, n) in [(3, 2), (2, 2)] {
+            let ones = TiledMatrix::from_fn(Layout::general(m, n, 2).unwrap(), |_, _| 1.0);
+            let refused = cholesky::determinant(&ones).unwrap_err();
+            assert_eq!(refused.name(), "wrong_shape", "{refused}");
+        }
+    }
+
+    #[test]
     fn a_singular_matrix_has_determinant_0_and_a_definite_one_that_of_its_lu() {
         let singular = by_lu(5, |i, j| (i * j) as f64);
         assert_eq!(singular.log_abs, f64::NEG_INFINITY);

@@ -53,6 +53,19 @@ pub fn residual<T: Scalar>(
     Ok(check.residual().unwrap_or(f64::NAN))
 }
 
+/// Fails unless a factor is stored as one.
+pub(super) fn expect_lower<T: Scalar>(l: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    if l.structure() == Structure::Lower {
+        return Ok(());
+    }
+    Err(LinalgError::Shape(format!(
+        "a Cholesky factor is stored as Lower, this one is {:?}, {} x {}",
+        l.structure(),
+        l.rows(),
+        l.cols()
+    )))
+}
+
 task_names! {
     /// The tasks of the check: indices of tiles, k the step.
     pub enum CheckTask { Give { m, k }, Begin { m, n }, Subtract { m, n, k }, Add { m, n } }
@@ -92,15 +105,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// # Errors
     /// If `l` is not stored as [`Structure::Lower`].
     pub fn new(original: &'a dyn Entries<T>, l: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
+        expect_lower(l)?;
         let n = l.rows();
-        if l.structure() != Structure::Lower {
-            let text = format!(
-                "a Cholesky factor is stored as Lower, this one is {:?}, {n} x {}",
-                l.structure(),
-                l.cols()
-            );
-            return Err(LinalgError::Shape(text));
-        }
         // The sums are added on one rank.
         let zeros = || rest::zero_sums((n, n), l.memory());
         let total = (l.layout().rank() == Rank(0)).then(zeros);

@@ -1,9 +1,10 @@
 //! What a factor says of its matrix and of solutions: condition, determinant, bounds of errors.
 
+use super::check::expect_lower;
 use super::solve::solve;
 use crate::condition::condition_number;
 use crate::determinant::{Determinant, diagonal_of};
-use crate::error::{LinalgError, TileError};
+use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
 use crate::matrix::{Layout, TiledMatrix};
@@ -64,7 +65,7 @@ pub fn condition<T: Scalar>(
 /// The determinant of A from its factor, all tiles on this rank.
 ///
 /// # Errors
-/// If a tile is not at hand.
+/// If `l` is not stored as [`Structure::Lower`](crate::matrix::Structure), or a tile of it is not at hand.
 ///
 /// # Examples
 /// ```
@@ -78,7 +79,8 @@ pub fn condition<T: Scalar>(
 /// assert!((determinant.log_abs - laplacian.log_det()).abs() < 1e-10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn determinant<T: Scalar>(l: &TiledMatrix<T>) -> Result<Determinant, TileError> {
+pub fn determinant<T: Scalar>(l: &TiledMatrix<T>) -> Result<Determinant, LinalgError> {
+    expect_lower(l)?;
     Ok(Determinant::of_triangle(diagonal_of(l)?).of_square())
 }
 
