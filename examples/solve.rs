@@ -25,7 +25,7 @@ use common::problem::{
     judge, over_ranks, then_checked,
 };
 use dataflow::core::rank::Rank;
-use dataflow::linalg::condition::inverse_norm;
+use dataflow::linalg::condition::condition_number;
 use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::matrix::market::{Reader, Storage, Symmetry, write};
 use dataflow::linalg::matrix::norm::{Norm, norm};
@@ -519,7 +519,7 @@ impl<'a, T: Scalar> Task<'a, T> {
         let norm = norm(&a, Norm::One, runtime)?;
         let condition = match n {
             0 => 1.0,
-            _ => norm * self.inverse_norm(factors)?,
+            _ => self.condition(factors, norm)?,
         };
         let [forward, backward] = self.bounds(&a, factors, (&b, x))?;
         tell_trust(Some([condition, forward, backward]), outcome);
@@ -551,13 +551,14 @@ impl<'a, T: Scalar> Task<'a, T> {
         Ok([forward, largest(&|column| columns[column].backward)])
     }
 
-    /// ‖A⁻¹‖₁, estimated.
-    fn inverse_norm(&self, factors: &Factors<T>) -> Result<f64, Failure> {
+    /// The condition of A, whose 1-norm is `norm`, estimated.
+    fn condition(&self, factors: &Factors<T>, norm: f64) -> Result<f64, Failure> {
         let runtime = self.runtime;
         let column = Layout::general(self.b.rows(), 1, self.b.nb())?;
         let column = over_ranks(column, self.settings, runtime)?;
-        inverse_norm(
+        condition_number(
             self.b.rows(),
+            norm,
             |op: Op, x: &mut [T]| -> Result<(), Failure> {
                 let b = TiledMatrix::vacant(column, runtime.memory());
                 b.fill(&|row: usize, _: usize| x[row], runtime)?;

@@ -120,6 +120,24 @@ fn right_hand_sides_are_read_and_solutions_are_written() {
 }
 
 #[test]
+fn the_condition_is_told_of_a_matrix_whose_inverse_is_larger_than_any_number() {
+    let banner = "%%MatrixMarket matrix array real general";
+    let a = written(
+        "solve_tiny.mtx",
+        &format!("{banner}\n2 2\n1e-310\n0\n0\n1e-310\n"),
+    );
+    let b = written(
+        "solve_tiny_b.mtx",
+        &format!("{banner}\n2 1\n1e-310\n1e-310\n"),
+    );
+    for nb in ["1", "2"] {
+        let arguments = ["--input", &a, "--rhs", &b, "--nb", nb, "--json"];
+        let condition = run("solve", &arguments).done()["condition"].as_f64();
+        assert!((condition.unwrap() - 1.0).abs() < 1e-14, "{condition:?}");
+    }
+}
+
+#[test]
 fn the_method_follows_from_the_matrix_unless_one_is_asked_for() {
     let banner = "%%MatrixMarket matrix coordinate real";
     let definite = "2 2 3\n1 1 4\n2 1 1\n2 2 3\n";
