@@ -46,8 +46,8 @@ struct Own {
     /// hierarchical:P,A,LOW,HIGH
     #[arg(long, value_name = "TREE", default_value = "flat")]
     tree: Tree,
-    /// By which QR: qr needs full rank, gelsy (with column pivoting) does not, auto takes gelsy where
-    /// qr finds that the rank is not full
+    /// By which QR: qr needs full rank, gelsy (with column pivoting) does not, auto takes gelsy with
+    /// --rcond, and where qr finds that the rank is not full
     #[arg(long, value_name = "METHOD", default_value = "qr")]
     method: Method,
     /// Columns count as long as their condition is at most 1/RCOND [default: max(m, n)·2ε, at most ⁴√ε]
@@ -68,7 +68,7 @@ enum Method {
     Qr,
     /// LAPACK's gelsy: the shortest solution whatever the rank.
     Gelsy,
-    /// The first; where it finds no full rank, the second.
+    /// The first, which knows no rcond; with one, and where the first finds no full rank, the second.
     Auto,
 }
 
@@ -167,7 +167,7 @@ impl Job for Own {
 /// How A and B are cut; noted in the report.
 fn layouts<T: Scalar>(problem: &mut Problem<'_, Own>) -> Result<[Layout; 2], Failure> {
     let (settings, runtime) = (problem.settings, problem.runtime);
-    let (m, n) = problem.shape((|n| 2 * n, 1000));
+    let (m, n) = problem.shape((|n| n.saturating_mul(2), 1000));
     let Own { tree, nrhs, .. } = settings.own;
     let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
     problem.outcome.m = Some(m);
@@ -232,19 +232,20 @@ impl<T: Scalar> Task<'_, T> {
 
     /// Solves as often as was asked for, and notes the time; answers the last solution.
     fn solved_again_and_again(&self, outcome: &mut Outcome) -> Result<Option<Solved<T>>, Failure> {
-        let method = self.settings.own.method;
+        let Own { method, rcond, .. } = self.settings.own;
+        let begins_with_qr = method != Method::Gelsy && rcond.is_none();
         let (mut runs, mut solution) = (Vec::new(), None);
         for _ in 0..self.settings.repeat {
             let mut deficient = None;
             let mut measured = None;
-            if method != Method::Gelsy {
+            if begins_with_qr {
                 self.fill()?;
                 measured = Some(self.by_qr(&mut solution, &mut deficient));
             }
             if let Some(rank) = deficient {
                 outcome.set("rank", rank);
             }
-            if method == Method::Gelsy || method == Method::Auto && deficient.is_some() {
+            if !begins_with_qr || method == Method::Auto && deficient.is_some() {
                 self.fill()?;
                 measured = Some(self.by_gelsy(&mut solution));
             }

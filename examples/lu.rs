@@ -77,6 +77,17 @@ impl Own {
         }
     }
 
+    /// Refuses to check factors that nothing can judge.
+    fn expect_judge(&self, check: Option<bool>, (m, n): (usize, usize)) -> Result<(), Failure> {
+        let has_none = self.pivoting == Pivoting::Incremental && m != n;
+        match has_none && check == Some(true) {
+            true => Err(Failure::refused(format!(
+                "--check: incremental factors are judged by a solution, and {m} x {n} has none"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses groups of which nothing begins.
     fn expect_sense(&self, flags: &Flags) -> Result<(), Failure> {
         // Incremental factors are judged by a solution, whose right-hand side is drawn.
@@ -112,6 +123,7 @@ impl Job for Own {
     fn run<T: Scalar>(mut problem: Problem<'_, Self>) -> Result<(), Failure> {
         let (settings, runtime, own) = (problem.settings, problem.runtime, problem.settings.own);
         let (m, n) = problem.shape((|n| n, 4000));
+        own.expect_judge(settings.check, (m, n))?;
         let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
         problem.outcome.m = Some(m);
         problem.begin::<T>(n, nb, flops::getrf::<T>(m, n) as f64);

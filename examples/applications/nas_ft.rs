@@ -90,6 +90,10 @@ pub fn transform(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let own = &settings.own;
+    if settings.check == Some(true) && own.size.is_some() {
+        let text = "--check: checksums are published of a --class, not of a --size";
+        return Err(Failure::refused(text));
+    }
     let extent = own.problem().extent;
     let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
     let blocks = own.blocks(extent, n_ranks)?;

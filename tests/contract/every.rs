@@ -212,6 +212,17 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["matmul", "--n", "5", "--integers", "--seed", "5"],
         &["matmul", "--n", "5", "--variant", "ideal", "--check"],
         &["jacobi3d", "--n", "5", "--until", "1e-3", "--limit", "0"],
+        &["nas_ft", "--size", "8x6x7", "--check"],
+        &[
+            "lu",
+            "--pivoting",
+            "incremental",
+            "--m",
+            "30",
+            "--n",
+            "20",
+            "--check",
+        ],
     ] {
         run(ignored[0], &ignored[1..]).is_a_bad_argument();
     }

@@ -136,3 +136,21 @@ fn qr_and_least_squares_refuse_what_they_cannot_do() {
     }
     run("qr", &["--input", &file, "--json"]).done();
 }
+
+#[test]
+fn least_squares_heeds_an_rcond_by_either_method_that_has_one() {
+    let nearly = "%%MatrixMarket matrix array real general\n2 2\n1\n0\n0\n1e-5\n";
+    let file = written("nearly.mtx", nearly);
+    for method in ["gelsy", "auto"] {
+        let of = |more: &[&str]| {
+            let solves = ["--input", &file, "--method", method, "--json"];
+            run("least_squares", &[&solves, more].concat()).done()
+        };
+        assert_eq!(of(&[])["rank"], 2, "{method}");
+        let told = of(&["--rcond", "1e-3"]);
+        assert_eq!(
+            (&told["rank"], &told["method"]),
+            (&1.into(), &"gelsy".into())
+        );
+    }
+}
