@@ -147,8 +147,6 @@ fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
     for arguments in [
         &["--n", "100000000"][..],
         &["--n", "100000", "--nb", "1"],
-        &["--n", "18446744073709551615"],
-        &["--n", "18446744073709551615", "--nb", "1"],
         &[
             "--n",
             "100000000",
@@ -164,6 +162,22 @@ fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
             (1, &"does_not_fit".into()),
             "{arguments:?}"
         );
+    }
+}
+
+#[test]
+fn a_matrix_of_more_tiles_than_can_be_counted_has_the_wrong_shape() {
+    let n = &usize::MAX.to_string();
+    for nb in ["1", "100"] {
+        for of in [
+            &["cholesky", "--n", n][..],
+            &["lu", "--n", n],
+            &["qr", "--n", n, "--m", n],
+            &["least_squares", "--n", n],
+        ] {
+            let object = run(of[0], &[&of[1..], &["--nb", nb, "--json"]].concat()).object();
+            assert_eq!(object["error"]["kind"], "wrong_shape", "{object}");
+        }
     }
 }
 

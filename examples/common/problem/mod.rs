@@ -226,7 +226,7 @@ impl From<ReadError> for Failure {
 
 impl From<LayoutError> for Failure {
     fn from(error: LayoutError) -> Self {
-        Failure::new("does_not_fit", error.to_string())
+        LinalgError::from(error).into()
     }
 }
 
