@@ -56,8 +56,9 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// own part. Until then the traces of all runs are kept.
 ///
 /// # Errors
-/// Wrong settings, or an error of the program; of several ranks' errors the first that is not only the
-/// loss of another rank. If a process that this call has started fails, an error that says so.
+/// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, or an error
+/// of the program; of several ranks' errors the first that is not only the loss of another rank. If a
+/// process that this call has started fails, an error that says so.
 ///
 /// # Panics
 /// If the program does on any rank of this process; the others have ended by then.
@@ -181,13 +182,19 @@ pub fn launch_over<R: Send, E: From<Error> + Send>(
 }
 
 impl RuntimeBuilder {
-    /// The transport that was asked for, or the launcher's.
+    /// The transport that was asked for, or that of a seat, or the launcher's.
     fn chosen(&self) -> Result<Transport, Error> {
-        if let Some(transport) = self.transport {
-            return Ok(transport);
-        }
-        if self.seated()?.is_some() {
-            return Ok(Transport::Tcp);
+        match (self.transport, &self.seat) {
+            // Without its seat each process would be all ranks there are.
+            (Some(other), Some(seat)) if other != Transport::Tcp => {
+                return Err(Error::wrong_settings(format!(
+                    "the transport {other:?}, and a seat as {} of {} (seats are for sockets: Tcp)",
+                    seat.rank, seat.n_ranks
+                )));
+            }
+            (Some(asked), _) => return Ok(asked),
+            (None, _) if self.seated()?.is_some() => return Ok(Transport::Tcp),
+            (None, _) => {}
         }
         let launched = launched_ranks()?.is_some_and(|n_ranks| n_ranks > 1);
         Ok(

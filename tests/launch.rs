@@ -5,13 +5,15 @@ use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::recursion::{Call, Recursive, recurse};
 use dataflow::core::space::Independent;
 use dataflow::core::trace::Trace;
+use dataflow::mpi::start::Seat;
 use dataflow::mpi::transport::local;
+use dataflow::mpi::transport::tcp::Token;
 use dataflow::numa::Topology;
 use dataflow::numa::topology::share::LocalRank;
 use dataflow::prelude::*;
 use dataflow::sequence::record::record;
 use dataflow::sequence::{read, write};
-use dataflow::{Error, RuntimeBuilder, TaskError};
+use dataflow::{Error, RuntimeBuilder, TaskError, Transport};
 use std::borrow::Cow;
 use std::env;
 use std::process::Command;
@@ -556,3 +558,25 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
         "{said}"
     );
 }
+/// Each process was all ranks there are: three hosts had done all the work three times.
+#[test]
+fn a_seat_is_never_left_empty() {
+    let hosts = ["127.0.0.1:4000", "127.0.0.1"].map(String::from);
+    let token = Token::random().expect("a token");
+    let seat = Seat::among(&hosts, Rank(1), token).expect("a seat");
+    let seated = || Runtime::builder().threads(1).seat(seat.clone());
+    let refused = |error: Error| {
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let text = error.to_string();
+        assert!(text.contains("seat as rank 1 of 2"), "{text}");
+    };
+    refused(seated().build().unwrap_err());
+    for transport in [Transport::Local, Transport::Mpi, Transport::Own] {
+        let asked = || seated().transport(transport);
+        refused(asked().count_ranks().unwrap_err());
+        refused(launch(asked(), |_| Ok::<_, Error>(())).unwrap_err());
+    }
+    let sockets = seated().transport(Transport::Tcp);
+    assert_eq!(sockets.count_ranks().unwrap(), 2);
+}
+

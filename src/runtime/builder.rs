@@ -107,7 +107,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { transport, ..self }
     }
 
-    /// Which rank this process is, of several over sockets that were started by hand.
+    /// Which rank this process is, of several over sockets that were started by hand: only for
+    /// [`launch`](crate::launch()), and for no other transport than [`Transport::Tcp`].
     pub fn seat(self, seat: Seat) -> Self {
         let seat = Some(seat);
         RuntimeBuilder { seat, ..self }
@@ -151,7 +152,8 @@ impl RuntimeBuilder {
     /// Starts the workers of a single rank.
     ///
     /// # Errors
-    /// If zero threads or more than one rank were asked for, or the system does not start them.
+    /// If zero threads, more than one rank or a [seat](Self::seat) among others were asked for, or the
+    /// system does not start the threads.
     pub fn build(self) -> Result<Runtime, Error> {
         if self.ranks != 1 {
             return Err(Error::wrong_settings(format!(
@@ -165,6 +167,12 @@ impl RuntimeBuilder {
             memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
             workers,
             transport: Transport::Local,
+        if let Some(seat) = &self.seat {
+            return Err(Error::wrong_settings(format!(
+                "a seat as {} of {} (a rank alone is built; dataflow::launch takes a seat)",
+                seat.rank, seat.n_ranks
+            )));
+        }
             n_ranks_here: 1,
             tracer: self.tracer,
             skews: Mutex::default(),

@@ -251,6 +251,17 @@ fn a_cold_plate_is_not_verified() {
 
 /// Right-hand sides are drawn whatever the matrix is.
 #[test]
+/// Three hosts each did all the work.
+#[test]
+fn a_seat_beside_another_transport_than_sockets_is_refused() {
+    let seat = ["--rank", "1", "--peers", "127.0.0.1:4000,127.0.0.1"];
+    for transport in ["local", "mpi"] {
+        let flags = [&["--n", "50", "--transport", transport][..], &seat].concat();
+        let ended = run("cholesky", &flags);
+        assert!(ended.is_a_bad_argument().contains("--transport tcp"));
+    }
+}
+
 fn a_seed_is_honoured_where_anything_is_drawn() {
     for line in [
         "least_squares --n 4 --m 4 --matrix hilbert --seed 5",

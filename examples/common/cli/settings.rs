@@ -422,6 +422,10 @@ impl Flags {
         }
     }
 
+        if self.rank.is_some() && self.transport.is_some_and(|other| other != Transport::Tcp) {
+            let text = "--rank: ranks of --hosts or --peers talk over sockets (--transport tcp)";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
     /// More threads or ranks than start within a second: a slip of the finger would not end.
     fn beyond_this_machine(&self) -> Option<String> {
         let Flags {
