@@ -33,7 +33,7 @@ impl Bench<'_> {
             return what(self.runtime);
         }
         let Stage { n_ranks, threads } = stage;
-        let builder = self.settings.tuned().ranks(n_ranks).threads(threads);
+        let builder = self.settings.tuned()?.ranks(n_ranks).threads(threads);
         let builder = builder.transport(Transport::Local);
         launch(builder.trace(traced::ROOM), what)
     }

@@ -62,7 +62,8 @@ impl Runtime {
         Runtime::from_env()
     }
 
-    /// A builder, to choose settings.
+    /// A builder, to choose settings. It does not heed what the environment says of workers:
+    /// [`RuntimeBuilder::from_env`] does.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }

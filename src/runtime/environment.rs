@@ -27,13 +27,33 @@ impl Runtime {
             .map_err(Error::clone)
     }
 
-    /// The settings of the environment: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND`
-    /// (`cores`, `pus` or `none`), `DATAFLOW_POLICY` (the text of a [`Policy`](crate::Policy)) and
-    /// `DATAFLOW_TRACE` (a file for the trace of the longest run of this process, in the format of its
-    /// extension).
+    /// The settings of the environment: those of [`RuntimeBuilder::from_env`], and `DATAFLOW_TRACE` (a
+    /// file for the trace of the longest run of this process, in the format of its extension).
     ///
     /// # Errors
     /// If a variable is set to something else; the text names it, its value and what is allowed.
+    pub fn from_env() -> Result<Self, Error> {
+        let mut builder = RuntimeBuilder::from_env()?;
+        builder.tracer = page()?.map(tracer_to);
+        builder.build()
+    }
+}
+
+impl RuntimeBuilder {
+    /// What the environment says of workers: `DATAFLOW_THREADS` (a number), `DATAFLOW_BIND` (`cores`,
+    /// `pus` or `none`) and `DATAFLOW_POLICY` (the text of a [`Policy`](crate::Policy)). What is said
+    /// afterwards goes before it.
+    ///
+    /// # Errors
+    /// If a variable is set to something else; the text names it, its value and what is allowed.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::{RuntimeBuilder, launch};
+    /// let settings = RuntimeBuilder::from_env()?.threads(1).ranks(2);
+    /// assert_eq!(launch(settings, |runtime| runtime.all_reduce(1, |a, b| a + b))?, 2);
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
     pub fn from_env() -> Result<Self, Error> {
         let mut builder = Runtime::builder();
         if let Some(threads) = variable("DATAFLOW_THREADS")? {
@@ -52,12 +72,9 @@ impl Runtime {
             let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
             builder = builder.policy(policy.parse().map_err(wrong)?);
         }
-        builder.tracer = page()?.map(tracer_to);
-        builder.build()
+        Ok(builder)
     }
-}
 
-impl RuntimeBuilder {
     /// Where the environment wants a trace, if these settings ask for none.
     pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
         match self.tracer {

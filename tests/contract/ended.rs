@@ -63,6 +63,9 @@ fn program(example: &str) -> PathBuf {
 }
 
 fn ended(command: &mut Command, program: &Path) -> Ended {
+    for name in ["THREADS", "BIND", "POLICY", "TRACE"] {
+        command.env_remove(format!("DATAFLOW_{name}"));
+    }
     let began = Instant::now();
     let output = command
         .stdin(Stdio::null())

@@ -95,6 +95,29 @@ fn every_example_has_a_page_for_people() {
 }
 
 #[test]
+fn examples_heed_the_environment_where_no_flag_says_otherwise() {
+    let with = |variables: &str, flags: &[&str]| {
+        let flags = [&["--n", "50", "--json"][..], flags].concat();
+        run_with(&format!("export {variables}"), "cholesky", &flags)
+    };
+    let variables = "DATAFLOW_THREADS=3 DATAFLOW_BIND=none DATAFLOW_POLICY=fifo";
+    for (flags, threads, policy) in [
+        (&[][..], 3, "fifo"),
+        (&["--threads", "2", "--policy", "lifo"], 2, "lifo"),
+    ] {
+        let told = with(variables, flags).done();
+        let expected = (&Value::from(threads), &Value::from(policy));
+        assert_eq!((&told["threads"], &told["policy"]), expected);
+    }
+    for (name, value) in [("THREADS", "0"), ("BIND", "zzz"), ("POLICY", "zzz")] {
+        let wrong = format!("DATAFLOW_{name}={value}");
+        let ended = with(&wrong, &[]);
+        let line = ended.is_a_bad_argument();
+        assert!(line.contains(&format!("DATAFLOW_{name}")), "{line}");
+    }
+}
+
+#[test]
 fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
     for shape in ["independent", "chain", "wavefront", "cholesky", "stencil"] {
         for data in ["none", "moved", "shared", "updated"] {

@@ -211,6 +211,25 @@ fn a_run_that_fails_leaves_its_trace() {
     assert!(std::fs::read_to_string(&path).unwrap().contains("failed"));
 }
 
+/// The example took what it had recorded, though nobody had asked it to: there was no page, and no word.
+#[test]
+fn a_page_that_the_environment_asks_for_is_left_by_examples_too() {
+    let path = file("environment.html");
+    let asking = format!("export DATAFLOW_TRACE='{}'", path.display());
+    for (matrix, status) in [("spd", 0), ("hilbert", 1)] {
+        for ranks in ["1", "2"] {
+            let flags = ["--n", "50", "--matrix", matrix, "--ranks", ranks];
+            let ended = run_with(&asking, "cholesky", &flags);
+            assert_eq!(ended.status, status, "{}", ended.stderr);
+            let page = std::fs::read_to_string(&path).unwrap_or_else(|fault| {
+                panic!("{matrix} on {ranks} ranks: {fault}: {}", ended.stderr)
+            });
+            assert!(page.contains("Potrf"), "{matrix} on {ranks} ranks");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_trace_that_cannot_be_written_is_an_error_that_says_why() {
     let refused = run("cholesky", &["--n", "50", "--trace", "run.txt"]);

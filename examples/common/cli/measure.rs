@@ -204,23 +204,26 @@ impl Flags {
             1 => own,
             _ => joined(runtime, own, &sent)?,
         };
-        // After what was sent is counted: they travel too.
-        let traces = runtime.traces()?;
+        // After what was sent is counted: they travel too. If nobody asks here, they are `launch`'s.
+        let traces = match self.records() {
+            true => runtime.traces()?,
+            false => Vec::new(),
+        };
         Ok(Measured { traces, ..all })
     }
 
     /// A run that failed leaves rank 0's part of its trace.
     fn failed(&self, runtime: &Runtime, failure: Failure) -> Failure {
-        let last = runtime.tracer().and_then(|tracer| tracer.take().pop());
-        match (last, &self.trace) {
-            (Some(trace), Some(path)) if runtime.rank() == Rank(0) => {
-                let view = View::cut(&trace, self.window.clone());
-                match super::traced::write(view, path) {
-                    Ok(()) => failure,
-                    Err(unwritten) => failure.followed_by(&unwritten),
-                }
-            }
-            _ => failure,
+        let Some(path) = self.trace.as_ref().filter(|_| runtime.rank() == Rank(0)) else {
+            return failure;
+        };
+        let Some(trace) = runtime.tracer().and_then(|tracer| tracer.take().pop()) else {
+            return failure;
+        };
+        let view = View::cut(&trace, self.window.clone());
+        match super::traced::write(view, path) {
+            Ok(()) => failure,
+            Err(unwritten) => failure.followed_by(&unwritten),
         }
     }
 }

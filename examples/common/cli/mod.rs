@@ -322,6 +322,7 @@ pub fn answer_alone<Own: Args, W: Into<OsString> + Clone>(
 
 fn caught(body: impl FnOnce() -> Ended) -> Ended {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))
+    outcome.policy = runtime.workers().policy().to_string();
 }
 
 /// What the lowest rank has to tell; if it only knows that another rank was lost, why that was.

@@ -91,6 +91,9 @@ pub struct Flags {
     /// Whether the command line says it.
     #[arg(skip)]
     pub says_policy: bool,
+    /// Whether it says to what.
+    #[arg(skip)]
+    says_bind: bool,
     /// Whether it says how often.
     #[arg(skip)]
     says_repeat: bool,
@@ -415,6 +418,7 @@ impl Flags {
         self.says_repeat = given("repeat");
         self.says_seed = given("seed");
         self.agreed = given_alike(command, matches);
+        self.says_bind = given("bind");
         let beyond = self.beyond_this_machine();
         match beyond.or_else(|| self.beyond_this_build()) {
             Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
@@ -511,18 +515,19 @@ impl Flags {
 
     /// The runtimes that were asked for.
     ///
-    /// Fails if the ranks' hosts cannot be read.
+    /// Fails if the ranks' hosts cannot be read, or as [`tuned`](Self::tuned).
     pub(super) fn builder(&self) -> Result<RuntimeBuilder, Failure> {
         if self.simulate.is_some() {
             // Nothing is run on it.
             let alone = Runtime::builder().ranks(1).threads(1);
             return Ok(alone.transport(dataflow::Transport::Local));
         }
-        let mut builder = self.tuned().ranks(self.ranks.unwrap_or(1));
+        let mut builder = self.tuned()?.ranks(self.ranks.unwrap_or(1));
+            let alone = alone.policy(self.policy.clone());
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
-        if self.trace.is_some() || self.dot.is_some() {
+        if self.records() {
             builder = builder.trace(super::traced::ROOM);
         }
         if let Some(transport) = self.transport {
@@ -538,17 +543,31 @@ impl Flags {
         })
     }
 
-    /// Runtimes that work as was asked for, however many they are and wherever.
-    pub fn tuned(&self) -> RuntimeBuilder {
-        let builder = Runtime::builder()
-            .bind(self.bound_to())
-            .policy(self.policy.clone())
-            .silence(Duration::from_secs(self.silence));
-        match self.drive {
+    /// Runtimes that work as was asked for, here or else in the environment, however many they are and
+    /// wherever.
+    ///
+    /// # Errors
+    /// If the environment says what cannot be understood: a bad argument, too.
+    pub fn tuned(&self) -> Result<RuntimeBuilder, Failure> {
+        let wrong = |error: dataflow::Error| Failure::refused(error.to_string());
+        let mut builder = RuntimeBuilder::from_env().map_err(wrong)?;
+        if self.says_bind {
+            builder = builder.bind(self.bound_to());
+        }
+        if self.says_policy {
+            builder = builder.policy(self.policy.clone());
+        }
+        let builder = builder.silence(Duration::from_secs(self.silence));
+        Ok(match self.drive {
             None => builder,
             Some(Drive::Dedicated) => builder.drive(dataflow::mpi::Drive::Dedicated),
             Some(Drive::Workers) => builder.drive(dataflow::mpi::Drive::Workers),
-        }
+        })
+    }
+
+    /// Whether the measured run is to be recorded.
+    pub(super) fn records(&self) -> bool {
+        self.trace.is_some() || self.dot.is_some()
     }
 
     /// How often something is done: what was asked for, or the example's own.

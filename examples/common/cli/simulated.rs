@@ -242,7 +242,7 @@ impl Theatre {
             n: outcome.n.unwrap_or(0),
             nb: outcome.nb.unwrap_or(0),
             seed: flags.seed,
-            is_traced: flags.trace.is_some() || flags.dot.is_some(),
+            is_traced: flags.records(),
         };
         let wrong = |WrongCosts(text)| WrongCosts(format!("{}: {text}", file.display()));
         let costs = Arc::new(Costs::read(file)?);

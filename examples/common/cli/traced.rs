@@ -14,7 +14,7 @@ pub const ROOM: usize = 256 << 20;
 /// # Errors
 /// If the file cannot be written.
 pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
-    if flags.trace.is_none() && flags.dot.is_none() {
+    if !flags.records() {
         return Ok(());
     }
     let measured = outcome.measured.as_mut();
