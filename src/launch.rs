@@ -305,15 +305,15 @@ fn over_sockets<R, E: From<Error>>(
     };
     settings.confirmed(seat.n_ranks)?;
     if !seat.is_started {
-        return run(seat.take(&settings.messages)?, false);
+        return run(seat.take(&settings.communication())?, false);
     }
     let tcp = match set(Processes::Gone) {
-        Processes::None => seat.take(&settings.messages)?,
+        Processes::None => seat.take(&settings.communication())?,
         Processes::Again(tcp) => *tcp,
         Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
     };
     let answer = run(tcp, true)?;
-    match seat.stay(&settings.messages) {
+    match seat.stay(&settings.communication()) {
         Some(tcp) => set(Processes::Again(Box::new(tcp))),
         None => std::process::exit(0),
     };
@@ -326,7 +326,7 @@ fn lead<R, E: From<Error>>(
     run: impl FnOnce(Tcp) -> Result<R, E>,
 ) -> Result<R, E> {
     let (tcp, others) = match set(Processes::Gone) {
-        Processes::None => start::start(settings.ranks, &settings.messages)?,
+        Processes::None => start::start(settings.ranks, &settings.communication())?,
         Processes::Staying(staying) if staying.n_ranks() == settings.ranks => staying.again()?,
         Processes::Staying(staying) => {
             let (there, asked) = (staying.n_ranks(), settings.ranks);
@@ -339,7 +339,7 @@ fn lead<R, E: From<Error>>(
         Processes::Again(_) | Processes::Gone => return Err(gone().into()),
     };
     let answer = run(tcp)?;
-    let staying = others.stay(&settings.messages)?;
+    let staying = others.stay(&settings.communication())?;
     set(Processes::Staying(Box::new(staying)));
     Ok(answer)
 }
@@ -378,8 +378,8 @@ fn under_mpi<R, E: From<Error>>(
     // MPI begins only once: it is kept for the next launch. Whoever has failed ends it, and does not wait
     // long for those who may have ended.
     let ended = match &answer {
-        Ok(_) => world.rest(settings.messages.patience),
-        Err(_) => world.end(settings.messages.silence),
+        Ok(_) => world.rest(settings.communication().patience),
+        Err(_) => world.end(settings.communication().silence),
     };
     let answer = answer?;
     ended?;

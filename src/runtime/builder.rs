@@ -30,7 +30,10 @@ pub struct RuntimeBuilder {
     pub(crate) ranks: usize,
     pub(crate) transport: Option<Transport>,
     pub(crate) seat: Option<Seat>,
-    pub(crate) messages: dataflow_mpi::Settings,
+    messages: dataflow_mpi::Settings,
+    /// These three go before what `messages` say of them.
+    silence: Option<Duration>,
+    spin: Option<Duration>,
     drive: Option<Drive>,
     pub(super) tracer: Option<Tracer>,
 }
@@ -46,6 +49,8 @@ impl Default for RuntimeBuilder {
             transport: None,
             seat: None,
             messages: dataflow_mpi::Settings::default(),
+            silence: None,
+            spin: None,
             drive: None,
             tracer: None,
         }
@@ -132,20 +137,20 @@ impl RuntimeBuilder {
 
     /// How long a rank may be silent before the others count it as lost, and fail; by default ten
     /// seconds. Ranks send signs of life at least four times as often.
-    pub fn silence(mut self, silence: Duration) -> Self {
-        self.messages.silence = silence;
-        self.messages.beat = self.messages.beat.min(silence / 4);
-        self
+    pub fn silence(self, silence: Duration) -> Self {
+        let silence = Some(silence);
+        RuntimeBuilder { silence, ..self }
     }
 
     /// How long a thread that waits for messages polls at least before it sleeps; by default 50 µs, and up to
     /// two milliseconds where this rank has had to wait so long of late.
-    pub fn spin(mut self, spin: Duration) -> Self {
-        self.messages.spin = spin;
-        self
+    pub fn spin(self, spin: Duration) -> Self {
+        let spin = Some(spin);
+        RuntimeBuilder { spin, ..self }
     }
 
-    /// All other settings of communication; their `drive` is ignored.
+    /// All other settings of communication: what was or will be said by [`silence`](Self::silence) and
+    /// [`spin`](Self::spin) goes before theirs, and their `drive` is ignored.
     pub fn messages(self, messages: dataflow_mpi::Settings) -> Self {
         RuntimeBuilder { messages, ..self }
     }
@@ -215,7 +220,7 @@ impl RuntimeBuilder {
         let n_workers = workers.n_workers();
         let mut messages = dataflow_mpi::Settings {
             drive: self.drive.unwrap_or_else(|| room.drive(n_workers)),
-            ..self.messages.clone()
+            ..self.communication()
         };
         let has_cores = room.has_cores(n_workers);
         if !has_cores {
@@ -234,6 +239,17 @@ impl RuntimeBuilder {
             skews: Mutex::default(),
             has_cores,
         })
+    }
+
+    /// The settings of communication, but for who moves messages.
+    pub(crate) fn communication(&self) -> dataflow_mpi::Settings {
+        let mut messages = self.messages.clone();
+        if let Some(silence) = self.silence {
+            messages.silence = silence;
+            messages.beat = messages.beat.min(silence / 4);
+        }
+        messages.spin = self.spin.unwrap_or(messages.spin);
+        messages
     }
 
     fn workers(&self) -> WorkersBuilder {
@@ -403,6 +419,23 @@ mod tests {
                 taken.extend(pus(&part));
             }
             assert_eq!(taken, mask, "{n_ranks} ranks");
+        }
+    }
+
+    /// Settings that were given as a whole took back what had been said before.
+    #[test]
+    fn silence_and_spin_go_before_the_other_settings_of_messages_in_either_order() {
+        let [silence, spin] = [2, 3].map(Duration::from_secs);
+        let others = dataflow_mpi::Settings {
+            held_bytes: 77,
+            ..dataflow_mpi::Settings::default()
+        };
+        let first = Runtime::builder().silence(silence).spin(spin);
+        let last = Runtime::builder().messages(others.clone());
+        for builder in [first.messages(others), last.silence(silence).spin(spin)] {
+            let told = builder.communication();
+            assert_eq!((told.silence, told.spin), (silence, spin));
+            assert_eq!((told.beat, told.held_bytes), (silence / 4, 77));
         }
     }
 }
