@@ -335,14 +335,39 @@ fn traces_of_different_runs_are_not_joined_and_stay() {
     });
     let (told, kept) = told.unwrap();
     let error = told.unwrap_err();
-    assert_eq!(error.kind(), Kind::Malformed);
+    assert_eq!(error.kind(), Kind::ParametersDiffer);
     let text = error.to_string();
-    assert!(text.contains("gather") && text.contains("ring"), "{text}");
+    assert!(text.contains("is ring on rank 0"), "{text}");
     assert_eq!(kept, 2);
 }
 
 #[test]
 fn a_number_goes_round_any_number_of_ranks() {
+/// The first run of rank 0 was joined with the second of rank 1, and the second of rank 0 was lost.
+#[test]
+fn traces_of_two_runs_of_one_space_are_not_joined_and_stay() {
+    let kept = Mutex::new(Vec::new());
+    let told = launch(ranks(2).trace(1 << 20), |runtime| {
+        let tracer = runtime.tracer().expect("asked for");
+        for on in [runtime.rank() == Rank(0), true] {
+            tracer.set_on(on);
+            runtime.run_across(&Ring::new(runtime, 10, &nothing))?;
+        }
+        let told = runtime.traces().map(|traces| traces.len());
+        let numbers = tracer.take().into_iter().map(|trace| trace.number);
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push((runtime.rank(), numbers.collect::<Vec<_>>()));
+        Ok::<_, Error>(told)
+    });
+    assert_eq!(told.unwrap().unwrap_err().kind(), Kind::ParametersDiffer);
+    let mut kept = kept.into_inner().unwrap();
+    kept.sort();
+    let [(_, first), (_, second)] = &kept[..] else {
+        panic!("{kept:?}");
+    };
+    assert_eq!((first.len(), &first[1..]), (2, &second[..]));
+}
+
     for n_ranks in 1..=5 {
         let last = on_each(n_ranks, |runtime| {
             let ring = Ring::new(runtime, 100, &nothing);

@@ -2,10 +2,11 @@
 
 use super::{Runtime, Transport};
 use crate::clocks::{Clocks, machine};
-use crate::collective::{Gather, run_together};
+use crate::collective::{Agreement, Gather, run_together};
 use dataflow_core::Error;
 use dataflow_core::port::Context;
 use dataflow_core::rank::Rank;
+use dataflow_core::space::Description;
 use dataflow_core::trace::{Skew, Trace};
 use std::sync::PoisonError;
 
@@ -17,7 +18,8 @@ impl Runtime {
     /// Sends what the others have recorded of runs across ranks to rank 0: some twenty bytes a task.
     ///
     /// # Errors
-    /// If a rank is lost, or does something else instead, or has recorded other runs. Then this rank's own
+    /// If a rank is lost, or does something else instead, or has recorded other runs across ranks: in such
+    /// a run its tracer was off, or it failed before anything could be noted. Then this rank's own
     /// traces are kept, for [`Tracer::take`](dataflow_core::trace::Tracer::take).
     ///
     /// # Examples
@@ -97,12 +99,16 @@ impl Runtime {
     fn gathered(&self, own: &[Trace]) -> Result<Vec<Vec<Trace>>, Error> {
         self.compare_clocks()?;
         let across = || own.iter().filter(|trace| trace.is_across);
-        // As many as on the rank that has least: of a run that failed one may have nothing.
         let context = self.untraced();
-        let n_own = across().count() as u64;
-        let n_runs = self.reduce(&context, "traces", n_own, u64::min)? as usize;
+        let describe = |about: &mut Description| {
+            about.name("traces");
+            for trace in across() {
+                about.parameter(format!("run {}", trace.number), &trace.name);
+            }
+        };
+        run_together(&Agreement(&describe), &context)?;
         let mut all = Vec::new();
-        for trace in across().take(n_runs) {
+        for trace in across() {
             let bytes = match self.rank() {
                 Rank(0) => Vec::new(),
                 _ => trace.to_bytes(),

@@ -252,6 +252,10 @@ impl Line for OpenLine {
         self.progress().command(Command::Abort(failure.clone()));
     }
 
+    fn number(&self) -> u64 {
+        self.progress().with_depot(|depot| depot.number().into())
+    }
+
     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
         // Relaxed: it orders nothing, one of two that close is the first.
         if self.closed.swap(true, Ordering::Relaxed) {

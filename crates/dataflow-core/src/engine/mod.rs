@@ -182,7 +182,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         mail: &mail,
         codec: Codec::new(),
     };
-    let opened = trace::open_across(space, on);
+    let opened = trace::open_across(space, on, &*line);
     let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
     run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
     let own = run.finish(on, start).map_err(|ordered| {

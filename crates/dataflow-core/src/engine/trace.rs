@@ -2,7 +2,7 @@
 //! [visit](super::drive::Visit).
 
 use super::guard::buried;
-use crate::port::Executor;
+use crate::port::{Executor, Line};
 use crate::rank::Rank;
 use crate::space::{Asked, TaskName, TaskSpace};
 use crate::trace::{Mailed, Named, Opened, Track, is_wide};
@@ -16,11 +16,15 @@ pub(super) fn open<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Arc<Ope
     Some(Arc::new(opened))
 }
 
-/// The same of a run across ranks.
-pub(super) fn open_across<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Arc<Opened>> {
+/// The same of a run across ranks, whose line this is.
+pub(super) fn open_across<S: TaskSpace>(
+    space: &S,
+    on: &dyn Executor,
+    line: &dyn Line,
+) -> Option<Arc<Opened>> {
     let (tracer, rank) = (on.tracer()?, on.courier().rank());
-    let opened = tracer.open_across(rank, on.n_workers(), space.count(rank))?;
-    Some(Arc::new(opened))
+    let opened = tracer.open(rank, on.n_workers(), Some(space.count(rank)))?;
+    Some(Arc::new(opened.across(line.number())))
 }
 
 /// Who notes what leaves and comes in a run over ranks, if the executor wants it recorded.

@@ -67,6 +67,13 @@ pub trait Line: Send + Sync {
     }
 
     /// This rank failed: every rank stops soon, and every inbox gets the reason.
+    /// Which run of all ranks this is, while the line is open: the same number on every rank, and another
+    /// for each run. By it the parts of a recorded run find each other; couriers that need not be told
+    /// apart may leave it.
+    fn number(&self) -> u64 {
+        0
+    }
+
     fn abort(&self, failure: &Failure);
 
     /// Called when this rank has nothing left to run. Waits until every rank has closed, and answers

@@ -73,6 +73,9 @@ pub struct Trace {
     pub clock_error: u64,
     /// Whether the run was across ranks: then each of them has a part. Otherwise it was one rank's own.
     pub is_across: bool,
+    /// Which run of all ranks it was, if it was one: the same on every rank
+    /// ([`Line::number`](crate::port::Line::number)).
+    pub number: u64,
     /// How tasks with packed names are shown.
     pub(crate) text: Option<Spelling>,
     pub(crate) links: Links,

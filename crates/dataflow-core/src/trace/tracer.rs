@@ -104,7 +104,7 @@ impl Tracer {
         Track::new(self.clock.clone(), self.room.clone())
     }
 
-    /// A run of this rank alone begins that will have about so many tasks, if that is known.
+    /// A run begins, of this rank alone so far, that will have about so many tasks, if that is known.
     pub(crate) fn open(
         &self,
         rank: Rank,
@@ -121,16 +121,7 @@ impl Tracer {
             tracer: self.clone(),
             n_scopes: AtomicU64::new(0),
             rank,
-            is_across: false,
-        })
-    }
-
-    /// A run across ranks begins that will have so many tasks on this one.
-    pub(crate) fn open_across(&self, rank: Rank, n_workers: usize, n_tasks: u64) -> Option<Opened> {
-        let opened = self.open(rank, n_workers, Some(n_tasks))?;
-        Some(Opened {
-            is_across: true,
-            ..opened
+            across: None,
         })
     }
 }
@@ -153,7 +144,8 @@ pub(crate) struct Opened {
     tracer: Tracer,
     n_scopes: AtomicU64,
     rank: Rank,
-    is_across: bool,
+    /// Which run of all ranks it is, if it is one.
+    across: Option<u64>,
 }
 
 /// What a run says of itself when it is over.
@@ -216,6 +208,12 @@ impl Noted {
 pub(crate) type Feeds<'f> = &'f mut dyn FnMut(TaskNumber, Rank);
 
 impl Opened {
+    /// The same, which is that run of all ranks.
+    pub fn across(self, number: u64) -> Self {
+        let across = Some(number);
+        Opened { across, ..self }
+    }
+
     /// Whether something holds of a task that was noted.
     pub fn any(&self, is_it: impl Fn(TaskNumber) -> bool) -> bool {
         let mut tracks = self.tracks.iter();
@@ -295,10 +293,10 @@ impl Opened {
         of_rank.note_stamps(stamps);
         of_rank.came.sort_by_key(|came| (came.at, came.task));
         of_rank.feed(&woken, &mut |task, hear| {
-            inputs(task, &mut |source, rank| match self.is_across {
-                true => hear(source, rank),
+            inputs(task, &mut |source, rank| match self.across {
+                Some(_) => hear(source, rank),
                 // Wherever a space places a task, here it ran.
-                false => hear(source, self.rank),
+                None => hear(source, self.rank),
             });
         });
         let part = Trace {
@@ -308,7 +306,8 @@ impl Opened {
             ranks: vec![of_rank],
             epoch: self.begin.date(),
             clock_error: scale.error(),
-            is_across: self.is_across,
+            is_across: self.across.is_some(),
+            number: self.across.unwrap_or_default(),
             text: Some(told.text),
             links: Links::default(),
         };

@@ -10,6 +10,7 @@ impl Trace {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         to.list(self.name.as_bytes(), |to, byte| to.0.push(*byte));
+        to.number(self.number);
         to.number(self.epoch);
         to.number(self.clock_error);
         to.list(&self.ranks, Writer::rank);
@@ -19,23 +20,25 @@ impl Trace {
     /// What another rank recorded of the same run, from its [bytes](Self::to_bytes).
     ///
     /// # Errors
-    /// If bytes are not those of a trace, or are those of a run of another name.
+    /// If bytes are not those of a trace, or are those of another run.
     pub fn of_another(&self, bytes: &[u8]) -> Result<Trace, String> {
         let wrong = || format!("{} bytes that are not those of a trace", bytes.len());
         let part = self.read(bytes).ok_or_else(wrong)?;
-        if part.name != self.name {
-            let (own, other) = (&self.name, &part.name);
-            return Err(format!(
-                "the trace of a run of {other:?}, which is no part of one of {own:?}"
-            ));
+        let run = |of: &Trace| format!("run {} ({:?})", of.number, of.name);
+        match (part.number, &part.name) == (self.number, &self.name) {
+            true => Ok(part),
+            false => Err(format!(
+                "the trace of {}, which is no part of {}",
+                run(&part),
+                run(self)
+            )),
         }
-        Ok(part)
     }
 
     fn read(&self, bytes: &[u8]) -> Option<Trace> {
         let mut from = Reader(bytes);
         let name = String::from_utf8(from.list(Reader::byte)?).ok()?;
-        let (epoch, clock_error) = (from.number()?, from.number()?);
+        let [number, epoch, clock_error] = [from.number()?, from.number()?, from.number()?];
         let ranks = from.list(Reader::rank)?;
         from.0.is_empty().then(|| Trace {
             name,
@@ -45,6 +48,7 @@ impl Trace {
             epoch,
             clock_error,
             is_across: self.is_across,
+            number,
             text: self.text.clone(),
             ..Trace::default()
         })

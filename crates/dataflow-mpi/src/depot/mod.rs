@@ -228,6 +228,11 @@ impl Depot {
 
     /// Whether data that were announced have not been asked for.
     pub fn owes(&self) -> bool {
+    /// Which run is open, or was last; the same on every rank.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
         !self.run.unclaimed.is_empty()
     }
 
