@@ -20,7 +20,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// Runs `program` once for each rank, each with a runtime of its own, and returns what the lowest
 /// rank of this process returned.
 ///
-/// Every rank runs the same program: runs across ranks must come in the same order on each.
+/// Every rank runs the same program: runs across ranks must come in the same order on each, one after
+/// another.
 /// The program may fail with an error of its own type, into which an [`Error`] can be turned.
 /// If a rank ends early, by an error or a panic, the next run across ranks of the others fails because
 /// that rank is lost. An error on any rank of this process, or that this call has started, is returned.

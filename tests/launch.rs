@@ -18,7 +18,9 @@ use std::borrow::Cow;
 use std::env;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 fn ranks(n_ranks: usize) -> RuntimeBuilder {
@@ -411,6 +413,36 @@ fn a_failing_and_a_panicking_body_are_the_same_error_on_every_rank_and_the_next_
         assert_eq!((errors[0].0.1, errors[0].2.1), (Some(rank), Some(rank)));
         assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
     }
+}
+
+/// That what had arrived could not be understood, it said.
+#[test]
+fn a_run_across_ranks_during_another_is_refused_for_what_it_is() {
+    let refused = on_each(2, |runtime| {
+        let (begin, begun) = channel();
+        let (end, ended) = channel::<()>();
+        let ended = Mutex::new(ended);
+        let waits = |_| {
+            begin.send(())?;
+            ended.lock().unwrap().recv()?;
+            Ok(())
+        };
+        let ring = Ring::new(runtime, 1, &waits);
+        let refused = thread::scope(|scope| {
+            let run = scope.spawn(|| runtime.run_across(&ring));
+            let refused = (runtime.rank() == Rank(0)).then(|| {
+                begun.recv().unwrap();
+                let refused = runtime.gather(vec![7]);
+                end.send(()).unwrap();
+                refused.map_err(|error| error.kind())
+            });
+            run.join().unwrap().unwrap();
+            refused
+        });
+        assert_eq!(runtime.gather(vec![7]).unwrap(), [[7], [7]]);
+        refused
+    });
+    assert_eq!(refused, [Some(Err(Kind::NestedRun)), None]);
 }
 
 #[test]

@@ -48,7 +48,9 @@ impl Transport {
 
 /// Workers pinned to the cores that this process may use, and memory on huge pages.
 ///
-/// Cheap to keep and to share: idle workers sleep. Runs may follow one another or overlap.
+/// Cheap to keep and to share: idle workers sleep. Runs of one rank alone may follow one another or overlap.
+/// Those across ranks, [gathering](Self::gather) and its like included, follow one another, in the same order
+/// on every rank.
 ///
 /// # Examples
 /// ```

@@ -197,7 +197,7 @@ pub enum Kind {
     Contradiction,
     /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
     NoSuchRank,
-    /// `run` was called from inside a task's body.
+    /// A run was begun where none can be: inside a task's body, or across ranks during another such run.
     NestedRun,
     /// Scopes were nested in scopes too deep.
     NestedTooDeep,
@@ -341,6 +341,11 @@ impl Error {
     /// A rank that this run does not have; the text says who named it, and how many there are.
     pub fn no_such_rank(message: impl Into<String>) -> Self {
         Error::new(Kind::NoSuchRank, None, message)
+    }
+
+    /// A run cannot begin where it was begun; the text says why.
+    pub fn nested_run(message: impl Into<String>) -> Self {
+        Error::new(Kind::NestedRun, None, message)
     }
 
     /// A rank is silent; the text says which, and for how long.

@@ -200,6 +200,10 @@ impl Courier for Messenger {
             })),
             Err(Refused::Differ(text)) => Err(Error::parameters_differ(text)),
             Err(Refused::Broken(failure)) => Err(error_of(failure)),
+            Err(Refused::StillOpen) => Err(Error::nested_run(
+                "another run across ranks is still open on this rank (they follow one another, in the \
+                 same order on every rank: begin this one when that one has ended)",
+            )),
         }
     }
 }

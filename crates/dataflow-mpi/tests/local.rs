@@ -2,6 +2,7 @@
 
 mod engine;
 
+use dataflow_core::error::Kind;
 use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
@@ -358,7 +359,9 @@ fn settings_that_cannot_work_and_a_second_line_are_refused() {
     let terms = dataflow_core::port::Terms::default();
     let line = messenger.open(&terms, Arc::new(Nothing)).unwrap();
     let second = messenger.open(&terms, Arc::new(Nothing)).map(drop);
-    assert!(second.unwrap_err().message().contains("still open"));
+    let second = second.unwrap_err();
+    assert_eq!(second.kind(), Kind::NestedRun);
+    assert!(second.message().contains("still open"), "{second}");
     assert_eq!(line.close(None).unwrap(), None);
     assert!(
         line.close(None)

@@ -156,8 +156,8 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
 ///
 /// # Errors
 /// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
-/// [`Kind::RankLost`] if one is silent, [`Kind::Malformed`]. After these last two the ranks make no run
-/// together any more, and a slot of a [`Store`](crate::data::Store) may be empty at first: if its datum
+/// [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
+/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, and a slot of a [`Store`](crate::data::Store) may be empty at first: if its datum
 /// was being sent, it comes home when the transport lets go of it, at the latest when the messengers of
 /// both ranks are gone. What MPI never lets go does not come home.
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
@@ -219,7 +219,7 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text =
         "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
     match is_inside() {
-        true => Err(Error::new(Kind::NestedRun, None, text)),
+        true => Err(Error::nested_run(text)),
         false => Ok(()),
     }
 }

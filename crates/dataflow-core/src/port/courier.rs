@@ -39,7 +39,8 @@ pub trait Courier: Send + Sync {
     /// Opens the next run: waits until every rank has opened it and compares the terms.
     ///
     /// # Errors
-    /// Which term differs, and both values; or which rank was lost.
+    /// Which term differs, and both values; or which rank was lost; or that the run before is still open
+    /// here.
     fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error>;
 }
 

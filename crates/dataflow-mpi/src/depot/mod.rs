@@ -125,6 +125,8 @@ pub enum Refused {
     Differ(String),
     /// Ranks cannot go on together.
     Broken(Failure),
+    /// The run before is open on this rank.
+    StillOpen,
 }
 
 impl Depot {

@@ -2,7 +2,6 @@
 
 use super::caught;
 use crate::depot::{Action, Depot, Refused};
-use crate::failure;
 use crate::host::Promise;
 use crate::transport::Transport;
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
@@ -98,10 +97,7 @@ impl Moving {
     fn carry_out(&mut self, command: Command, now: Duration) {
         match command {
             Command::Open(_, _, answer) if self.inbox.is_some() => {
-                let text =
-                    "the run before is still open on this rank: its line must be closed first";
-                let refused = failure(self.transport.rank(), "malformed", text);
-                answer.give(Err(Refused::Broken(refused)));
+                answer.give(Err(Refused::StillOpen));
             }
             Command::Open(terms, inbox, answer) => {
                 self.inbox = Some(inbox.clone());
