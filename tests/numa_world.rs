@@ -409,3 +409,32 @@ fn a_seed_decides_the_course_and_without_numa_nodes_no_worker_tells_what_it_did(
             .all(|(_, workers, _)| workers.is_empty())
     );
 }
+
+/// What had taken longer in a run that failed was counted once more in the next.
+#[test]
+fn what_a_failed_play_took_from_afar_is_no_part_of_the_next() {
+    let space = Wave {
+        side: 8,
+        has_priorities: false,
+    };
+    let machine = Machine {
+        threads: 4,
+        numa: Some(numa(&machine(2, 2), "oblivious")),
+        ..Machine::default()
+    };
+    let remote = move |fails: bool| {
+        let played = machine.run(move |stage| {
+            let last = |task| task == space.side * space.side - 1;
+            let falls = |task| match last(task) {
+                true => panic!("as told"),
+                false => UNIT,
+            };
+            let failed = fails.then(|| stage.play(&space, &|_, _| BYTES, &falls));
+            assert!(failed.is_none_or(|failed| failed.is_err()));
+            stage.play(&space, &|_, _| BYTES, &|_| UNIT)
+        });
+        played.unwrap()[0].as_ref().unwrap().remote
+    };
+    assert!(remote(false) > Duration::ZERO);
+    assert_eq!(remote(true), remote(false));
+}

@@ -219,6 +219,9 @@ impl Stage {
     fn play_lengths(&self, space: &Erased<'_, Length>) -> Result<Played, Error> {
         let messenger = self.messenger.as_ref().map_err(Error::clone)?.as_ref();
         let sent = || messenger.map_or(Counters::default(), Messenger::counters);
+        let remote = || self.floor.as_ref().map_or(Duration::ZERO, |on| on.remote());
+        // What a run before it has left that failed is no part of this one.
+        remote();
         let (before, begin) = (sent(), self.now());
         let mut on = Context::new(&self.workers);
         if let Some(messenger) = messenger {
@@ -234,7 +237,7 @@ impl Stage {
             sent: sent().since(&before),
             trace: self.tracer.as_ref().and_then(|tracer| tracer.take().pop()),
             workers: self.floor.as_ref().map_or(Vec::new(), |on| on.statistics()),
-            remote: self.floor.as_ref().map_or(Duration::ZERO, |on| on.remote()),
+            remote: remote(),
         })
     }
 }
