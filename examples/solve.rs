@@ -104,6 +104,7 @@ impl InAnyPrecision for System<'_> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         let (mut problem, sides) = (self.problem, self.sides);
         let (settings, runtime) = (problem.settings, problem.runtime);
+        expect_a_solution(settings)?;
         let asked = Asked::of::<T>(settings, problem.file.as_ref(), sides.as_ref())?;
         asked.tell::<T>(problem.outcome);
         let [whole, of_a, of_sides] = asked.layouts(settings, runtime)?;
@@ -222,6 +223,21 @@ fn right_hand_sides<T: Scalar>(
     Ok(b)
 }
 
+/// Only what is run has a solution to be written.
+fn expect_a_solution(settings: &Settings<Own>) -> Result<(), Failure> {
+    let instead = match (settings.plan, settings.simulate) {
+        (false, None) => return Ok(()),
+        (true, _) => "--plan",
+        (false, Some(_)) => "--simulate",
+    };
+    match settings.own.output {
+        None => Ok(()),
+        Some(_) => Err(Failure::refused(format!(
+            "--output: with {instead} there is no solution"
+        ))),
+    }
+}
+
 /// Whether only a simulation was asked for: of the factorisation and the solution as one graph, by the method
 /// that would be tried first.
 fn is_simulated<T: Scalar>(
@@ -232,10 +248,6 @@ fn is_simulated<T: Scalar>(
     let (settings, backend) = (problem.settings, problem.backend);
     if settings.simulate.is_none() {
         return Ok(false);
-    }
-    if settings.own.output.is_some() {
-        let text = "--output: with --simulate there is no solution";
-        return Err(Failure::refused(text));
     }
     problem.outcome.set("method", method.name());
     if method == Method::Lu {

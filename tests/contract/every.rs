@@ -456,6 +456,22 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
         assert_eq!(counted.status, 0, "{of}: {}", counted.stderr);
         let (counted, ran) = (
             counted.object(),
+/// Files that were asked for were never written, and nobody was told.
+#[test]
+fn what_means_nothing_beside_a_plan_is_refused() {
+    for beside in [
+        &["--repeat", "3"][..],
+        &["--trace", "plan.html"],
+        &["--trace", "plan.html", "--window", "0..1"],
+        &["--dot", "plan.dot"],
+        &["--live"],
+        &["--output", "plan.mtx"],
+    ] {
+        let ended = run("solve", &[&["--n", "50", "--plan"][..], beside].concat());
+        assert!(ended.is_a_bad_argument().contains("--plan"));
+    }
+}
+
             run_of(of, &[&arguments[..], &["--threads", "1"]].concat()).object(),
         );
         assert!(

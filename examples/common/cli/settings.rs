@@ -117,7 +117,7 @@ pub struct Flags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
     /// Tell the memory that each rank needs and what there is, and compute nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = OF_MEASURED_RUNS)]
     pub plan: bool,
     /// Compute nothing: tell what --ranks ranks, any number, would do and send, and with --threads
     /// what they would hold; or play it in virtual time
@@ -198,6 +198,9 @@ const OF_REAL_RUNS: [&str; 13] = [
     "rank", "hosts", "peers", "listen", "ports", "silence", "bind", "backend", "variant", "check",
     "plan", "progress", "live",
 ];
+
+/// Flags that mean nothing where nothing is measured.
+const OF_MEASURED_RUNS: [&str; 5] = ["repeat", "trace", "window", "dot", "live"];
 
 /// Flags that mean nothing where there is no clock.
 const OF_TIME: [&str; 9] = [
