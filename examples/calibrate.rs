@@ -70,6 +70,14 @@ const EXAMPLE: cli::Example = cli::Example {
 
 /// The flags of this example.
 #[derive(clap::Args)]
+#[command(
+    mut_arg("repeat", |repeat| repeat.default_value("2").help(
+        "In each pass run each graph so many times, after once that does not count"
+    )),
+    mut_arg("costs", |costs| costs.help(
+        "Write what was measured to this file, for --simulate time [default: costs.json]"
+    ))
+)]
 struct Own {
     /// Whose kernels are measured
     #[arg(
@@ -105,9 +113,6 @@ struct Own {
     )]
     sizes: Vec<usize>,
 }
-
-/// How often each graph is run in a pass, unless `--repeat` says otherwise, after once that does not count.
-const ROUNDS: usize = 2;
 
 fn main() -> ExitCode {
     // What is measured is recorded.
@@ -145,7 +150,7 @@ impl InAnyPrecision for Calibration<'_> {
             settings,
             own,
             backend,
-            rounds: self.settings.repeat_or(ROUNDS),
+            rounds: self.settings.repeat,
         };
         let file = self.settings.costs.clone();
         let file = file.unwrap_or_else(|| PathBuf::from("costs.json"));

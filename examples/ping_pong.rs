@@ -37,6 +37,9 @@ const EXAMPLE: cli::Example = cli::Example {
 };
 
 #[derive(clap::Args)]
+#[command(mut_arg("repeat", |repeat| repeat.default_value("20").help(
+    "Play so many rallies of each size and report the fastest"
+)))]
 struct Own {
     /// Receivers look again and again; without it the runtime's do so for 50 µs before they sleep,
     /// and raw ones sleep at once
@@ -52,9 +55,6 @@ struct Own {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
-
-/// Rallies of each size, unless `--repeat` says otherwise.
-const RALLIES: usize = 20;
 
 fn main() -> std::process::ExitCode {
     cli::run_on(&EXAMPLE, prepare, run)
@@ -84,7 +84,7 @@ fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Re
     }
     let game = Game {
         sizes,
-        rallies: settings.repeat_or(RALLIES),
+        rallies: settings.repeat,
         spin: settings.own.spin,
     };
     let flights = game.play(runtime)?;

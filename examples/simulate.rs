@@ -42,6 +42,9 @@ const EXAMPLE: cli::Example = cli::Example {
 };
 
 #[derive(clap::Args)]
+#[command(mut_arg("costs", |costs| costs.help(
+    "What tasks and bytes cost: a file of the form of [default: examples/simulate/costs.json]"
+)))]
 struct Own {
     /// Where a task goes whose inputs are equally large: to the first of them, the tile that it
     /// changes, as workers do, or to the last, a tile that it reads

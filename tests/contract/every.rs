@@ -322,6 +322,28 @@ fn a_sweep_over_sizes_runs_each_as_often_as_it_is_asked_to() {
 }
 
 #[test]
+fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
+    for (example, flag, says) in [
+        ("cholesky", "--repeat", "median run [default: 1]"),
+        ("ping_pong", "--repeat", "the fastest [default: 20]"),
+        ("calibrate", "--repeat", "does not count [default: 2]"),
+        ("calibrate", "--costs", "[default: costs.json]"),
+        (
+            "simulate",
+            "--costs",
+            "[default: examples/simulate/costs.json]",
+        ),
+    ] {
+        let help = run(example, &["--help"]).stdout;
+        let flag = format!("      {flag} <");
+        let (_, of_flag) = help.split_once(&flag).unwrap_or_else(|| panic!("{help}"));
+        let of_flag = of_flag.split("\n      --").next().unwrap_or_default();
+        let words: Vec<&str> = of_flag.split_whitespace().collect();
+        assert!(words.join(" ").ends_with(says), "{example}: {words:?}");
+    }
+}
+
+#[test]
 fn a_file_of_hosts_that_is_not_there_is_a_failure_with_its_object() {
     let flags = ["--rank", "0", "--hosts", "no/such/file", "--json"];
     let ended = run("cholesky", &flags);
