@@ -165,7 +165,8 @@ impl InAnyPrecision for Calibration<'_> {
             return Ok(());
         }
         if !own.keep {
-            costs.write(&file)?;
+            let written = costs.write(&file);
+            written.map_err(|error| Failure::output_unwritable(&file, error))?;
             let (kernels, networks) = (costs.kernels.len(), costs.networks.len());
             let file = file.display();
             let text = format!("{kernels} kernels and {networks} networks in {file}");

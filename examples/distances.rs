@@ -45,8 +45,7 @@ fn main() -> std::process::ExitCode {
 fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let own = &settings.own;
     own.expect_sense()?;
-    let topology =
-        Topology::discover().map_err(|e| Failure::new("wrong_settings", e.to_string()))?;
+    let topology = Topology::discover()?;
     let mebibytes = own.mebibytes;
     let mebibytes = mebibytes.unwrap_or_else(|| default_mebibytes(&topology));
     let bytes = (mebibytes << 20) as usize;

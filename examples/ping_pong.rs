@@ -101,8 +101,7 @@ fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Re
     rows.iter().for_each(|row| outcome.say(row.line()));
     if let Some(file) = &settings.own.svg {
         let drawn = svg::save(file, &plot::draw(&rows));
-        let refused = |error| format!("{} cannot be written: {error}", file.display());
-        drawn.map_err(|error| Failure::new("not_written", refused(error)))?;
+        drawn.map_err(|error| Failure::output_unwritable(file, error))?;
     }
     Ok(())
 }

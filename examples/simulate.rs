@@ -24,7 +24,7 @@ use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate, simulate_traced};
 use dataflow::numa::topology::system;
-use dataflow::numa::{Place, Policy, Topology, TopologyError};
+use dataflow::numa::{Place, Policy, Topology};
 use dataflow::prelude::{Description, TaskSpace};
 use dataflow::trace::{self, Trace, View};
 use serde::Deserialize;
@@ -204,7 +204,7 @@ fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
     }
     let runs = traces.iter().map(|(name, trace)| (&name[..], trace));
     let runs: Vec<_> = runs.collect();
-    let failed = |fault| Failure::new("trace_not_written", format!("{}: {fault}", path.display()));
+    let failed = |fault| Failure::output_unwritable(path, fault);
     let mut file = std::fs::File::create(path).map_err(failed)?;
     trace::write_beside(&runs, &mut file).map_err(failed)
 }
@@ -224,22 +224,17 @@ fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {
 
 /// The machine to simulate.
 fn machine(input: Option<&Path>) -> Result<Topology, Failure> {
-    let failure = |error: TopologyError| match error {
-        TopologyError::NeedsHwloc { .. } => Failure::refused(error.to_string()),
-        _ => Failure::new("wrong_topology", error.to_string()),
-    };
-    match input {
-        None => Topology::discover().map_err(failure),
-        Some(folder) if folder.is_dir() => Ok(system::read(folder, &pus_in(folder)?)),
-        Some(file) => Topology::from_xml(file).map_err(failure),
-    }
+    Ok(match input {
+        None => Topology::discover()?,
+        Some(folder) if folder.is_dir() => system::read(folder, &pus_in(folder)?),
+        Some(file) => Topology::from_xml(file)?,
+    })
 }
 
 /// All PUs of a copy of `/sys/devices/system`.
 fn pus_in(folder: &Path) -> Result<Vec<usize>, Failure> {
     let missing = |error: std::io::Error| {
-        let text = format!("{} has no folder cpu: {error}", folder.display());
-        Failure::new("wrong_topology", text)
+        Failure::malformed_input(format!("{} has no folder cpu: {error}", folder.display()))
     };
     let entries = std::fs::read_dir(folder.join("cpu")).map_err(missing)?;
     let number = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -251,7 +246,7 @@ fn pus_in(folder: &Path) -> Result<Vec<usize>, Failure> {
     match pus.is_empty() {
         true => {
             let text = format!("{} has no folder cpu/cpu0", folder.display());
-            Err(Failure::new("wrong_topology", text))
+            Err(Failure::malformed_input(text))
         }
         false => Ok(pus),
     }

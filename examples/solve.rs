@@ -596,13 +596,10 @@ impl<'a, T: Scalar> Task<'a, T> {
         if self.runtime.rank() != Rank(0) {
             return Ok(());
         }
-        let unwritten = |error: String| {
-            let text = format!("{}: {error}", path.display());
-            Failure::new("output_unwritable", text)
-        };
-        let file = std::fs::File::create(path).map_err(|error| unwritten(error.to_string()))?;
-        write(file, &whole, Storage::Array, Symmetry::General)
-            .map_err(|error| unwritten(error.to_string()))
+        let file = std::fs::File::create(path);
+        let file = file.map_err(|error| Failure::output_unwritable(path, error))?;
+        let written = write(file, &whole, Storage::Array, Symmetry::General);
+        written.map_err(|error| Failure::output_unwritable(path, error))
     }
 }
 

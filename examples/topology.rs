@@ -39,7 +39,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
-    let (name, topology) = machine(settings).map_err(failure)?;
+    let (name, topology) = machine(settings)?;
     let bind = settings.bound_to();
     let capacity = bind.capacity(&topology);
     let n_workers = settings.threads.unwrap_or(capacity);
@@ -59,10 +59,7 @@ fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> 
         outcome.say(format!("warning: {warning}"));
     }
     if let Some(file) = &settings.own.svg {
-        let cannot = |error| {
-            let text = format!("{} cannot be written: {error}", file.display());
-            Failure::new("output_unwritable", text)
-        };
+        let cannot = |error| Failure::output_unwritable(file, error);
         std::fs::write(file, picture::draw(&plan).to_string()).map_err(cannot)?;
         outcome.say(format!("picture: {}", file.display()));
     }
@@ -82,19 +79,6 @@ fn machine(settings: &Settings<Own>) -> Result<(String, Topology), TopologyError
         return Ok((text.clone(), Topology::from_synthetic(text)?));
     }
     Ok(("this process".to_owned(), Topology::discover()?))
-}
-
-/// What this build, or hwloc's grammar, cannot honour is a bad argument; a bad file is not.
-fn failure(error: TopologyError) -> Failure {
-    let text = error.to_string();
-    match error {
-        TopologyError::NeedsHwloc { .. } | TopologyError::NotSynthetic { .. } => {
-            Failure::refused(text)
-        }
-        TopologyError::Unreadable { .. } => Failure::new("input_unreadable", text),
-        TopologyError::NotATopology { .. } => Failure::new("malformed_input", text),
-        _ => Failure::new("wrong_settings", text),
-    }
 }
 
 /// A machine and the workers on it.

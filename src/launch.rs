@@ -50,11 +50,11 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
 /// them without limit. What the others print goes where this process prints.
 ///
-/// # Traces
 /// # Environment
 /// Which ranks there are is told by `settings`, by a launcher's variables, or by those of a process that
 /// this call has started. Those of workers count if `settings` were made by [`RuntimeBuilder::from_env`].
 ///
+/// # Traces
 /// With `DATAFLOW_TRACE` in the environment of every rank (a file, in the format of its extension) the
 /// runs of the program are recorded, unless `settings` ask for [traces](RuntimeBuilder::trace) themselves.
 /// When all ranks have ended well, rank 0 writes the longest with the parts of all; if one fails, it writes its

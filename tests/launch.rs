@@ -343,8 +343,6 @@ fn traces_of_different_runs_are_not_joined_and_stay() {
     assert_eq!(kept, 2);
 }
 
-#[test]
-fn a_number_goes_round_any_number_of_ranks() {
 /// The first run of rank 0 was joined with the second of rank 1, and the second of rank 0 was lost.
 #[test]
 fn traces_of_two_runs_of_one_space_are_not_joined_and_stay() {
@@ -370,6 +368,8 @@ fn traces_of_two_runs_of_one_space_are_not_joined_and_stay() {
     assert_eq!((first.len(), &first[1..]), (2, &second[..]));
 }
 
+#[test]
+fn a_number_goes_round_any_number_of_ranks() {
     for n_ranks in 1..=5 {
         let last = on_each(n_ranks, |runtime| {
             let ring = Ring::new(runtime, 100, &nothing);
@@ -561,6 +561,28 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     assert_eq!(error.kind(), Kind::WrongSettings);
 }
 
+/// Each process was all ranks there are: three hosts had done all the work three times.
+#[test]
+fn a_seat_is_never_left_empty() {
+    let hosts = ["127.0.0.1:4000", "127.0.0.1"].map(String::from);
+    let token = Token::random().expect("a token");
+    let seat = Seat::among(&hosts, Rank(1), token).expect("a seat");
+    let seated = || Runtime::builder().threads(1).seat(seat.clone());
+    let refused = |error: Error| {
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let text = error.to_string();
+        assert!(text.contains("seat as rank 1 of 2"), "{text}");
+    };
+    refused(seated().build().unwrap_err());
+    for transport in [Transport::Local, Transport::Mpi, Transport::Own] {
+        let asked = || seated().transport(transport);
+        refused(asked().count_ranks().unwrap_err());
+        refused(launch(asked(), |_| Ok::<_, Error>(())).unwrap_err());
+    }
+    let sockets = seated().transport(Transport::Tcp);
+    assert_eq!(sockets.count_ranks().unwrap(), 2);
+}
+
 /// The part that the launcher's variables name was divided once more.
 #[test]
 fn a_rank_over_a_transport_of_ones_own_gets_the_part_that_it_says_and_no_part_of_that() {
@@ -615,25 +637,3 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
         "{said}"
     );
 }
-/// Each process was all ranks there are: three hosts had done all the work three times.
-#[test]
-fn a_seat_is_never_left_empty() {
-    let hosts = ["127.0.0.1:4000", "127.0.0.1"].map(String::from);
-    let token = Token::random().expect("a token");
-    let seat = Seat::among(&hosts, Rank(1), token).expect("a seat");
-    let seated = || Runtime::builder().threads(1).seat(seat.clone());
-    let refused = |error: Error| {
-        assert_eq!(error.kind(), Kind::WrongSettings);
-        let text = error.to_string();
-        assert!(text.contains("seat as rank 1 of 2"), "{text}");
-    };
-    refused(seated().build().unwrap_err());
-    for transport in [Transport::Local, Transport::Mpi, Transport::Own] {
-        let asked = || seated().transport(transport);
-        refused(asked().count_ranks().unwrap_err());
-        refused(launch(asked(), |_| Ok::<_, Error>(())).unwrap_err());
-    }
-    let sockets = seated().transport(Transport::Tcp);
-    assert_eq!(sockets.count_ranks().unwrap(), 2);
-}
-

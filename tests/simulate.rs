@@ -176,6 +176,15 @@ fn what_is_no_machine_and_no_policy_is_refused() {
         stderr.starts_with("error: ") && stderr.contains("nowhere.xml"),
         "{stderr}"
     );
+    // A folder that is no copy of `/sys/devices/system`.
+    let empty = machine.0.join("node");
+    let (status, stdout, stderr) = simulate(&empty, &["--n", "100", "--json"]);
+    let told: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (status, &told["error"]["kind"]),
+        (1, &"malformed_input".into())
+    );
+    assert!(stderr.contains("no folder cpu"), "{stderr}");
     let (status, stdout, stderr) = simulate(&machine.0, &["--policy", "near", "--json"]);
     assert_eq!((status, &*stdout), (2, ""));
     assert!(stderr.contains("distance-no-steal"), "{stderr}");

@@ -96,7 +96,7 @@ fn priced<T: Real>(
     // Whoever asks for prices gets those that are wrong too, to see how.
     if let Some(path) = &own.output {
         let page = options::page(prices.iter().map(|price| price.wide()));
-        let unwritten = |error| Failure::new("io", format!("{}: {error}", path.display()));
+        let unwritten = |error| Failure::output_unwritable(path, error);
         std::fs::write(path, page).map_err(unwritten)?;
     }
     told

@@ -417,7 +417,7 @@ impl Problem {
         let frames: Vec<Vec<Map>> = states.iter().enumerate().skip(1).map(frame).collect();
         let drawn = map::draw(&self.mesh.nodes, &frames);
         let drawn = drawn.map_err(|text| Failure::new("malformed", text))?;
-        let unwritten = |error| Failure::new("io", format!("{}: {error}", path.display()));
+        let unwritten = |error| Failure::output_unwritable(path, error);
         svg::save(path, &drawn).map_err(unwritten)
     }
 }

@@ -167,18 +167,18 @@ impl RuntimeBuilder {
                 self.ranks
             )));
         }
-        let workers = start(self.workers())?;
-        Ok(Runtime {
-            messenger: None,
-            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
-            workers,
-            transport: Transport::Local,
         if let Some(seat) = &self.seat {
             return Err(Error::wrong_settings(format!(
                 "a seat as {} of {} (a rank alone is built; dataflow::launch takes a seat)",
                 seat.rank, seat.n_ranks
             )));
         }
+        let workers = start(self.workers())?;
+        Ok(Runtime {
+            messenger: None,
+            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
+            workers,
+            transport: Transport::Local,
             n_ranks_here: 1,
             tracer: self.tracer,
             skews: Mutex::default(),

@@ -438,19 +438,19 @@ fn a_malformed_file_is_one_clear_error() {
             "{name}: {told:?}"
         );
         assert!(told.stderr.contains(expected), "{name}: {told:?}");
-        assert_eq!(object(&told)["error"]["kind"], "malformed", "{name}");
+        assert_eq!(object(&told)["error"]["kind"], "malformed_input", "{name}");
     }
     let missing = answer(&["--input", "no-such-file.fasta", "--json"]);
     assert_eq!(
         (missing.status, &object(&missing)["error"]["kind"]),
-        (1, &"io".into())
+        (1, &"input_unreadable".into())
     );
     assert!(answer(&["--input", "no-such-file.fasta"]).stdout.is_empty());
     let folder = std::env::temp_dir();
     let folder = answer(&["--input", folder.to_str().unwrap(), "--json"]);
     assert_eq!(
         (folder.status, &object(&folder)["error"]["kind"]),
-        (1, &"io".into())
+        (1, &"input_unreadable".into())
     );
 }
 

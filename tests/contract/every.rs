@@ -251,6 +251,17 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     }
 }
 
+/// Three hosts each did all the work.
+#[test]
+fn a_seat_beside_another_transport_than_sockets_is_refused() {
+    let seat = ["--rank", "1", "--peers", "127.0.0.1:4000,127.0.0.1"];
+    for transport in ["local", "mpi"] {
+        let flags = [&["--n", "50", "--transport", transport][..], &seat].concat();
+        let ended = run("cholesky", &flags);
+        assert!(ended.is_a_bad_argument().contains("--transport tcp"));
+    }
+}
+
 /// The wave with which a plate begins is 0 in the middle of it: one row began cold, and any result was right.
 #[test]
 fn a_plate_of_one_row_begins_warm() {
@@ -274,17 +285,6 @@ fn a_cold_plate_is_not_verified() {
 
 /// Right-hand sides are drawn whatever the matrix is.
 #[test]
-/// Three hosts each did all the work.
-#[test]
-fn a_seat_beside_another_transport_than_sockets_is_refused() {
-    let seat = ["--rank", "1", "--peers", "127.0.0.1:4000,127.0.0.1"];
-    for transport in ["local", "mpi"] {
-        let flags = [&["--n", "50", "--transport", transport][..], &seat].concat();
-        let ended = run("cholesky", &flags);
-        assert!(ended.is_a_bad_argument().contains("--transport tcp"));
-    }
-}
-
 fn a_seed_is_honoured_where_anything_is_drawn() {
     for line in [
         "least_squares --n 4 --m 4 --matrix hilbert --seed 5",
@@ -349,7 +349,7 @@ fn a_file_of_hosts_that_is_not_there_is_a_failure_with_its_object() {
     let ended = run("cholesky", &flags);
     assert_eq!(ended.status, 1, "{}", ended.stderr);
     let object = ended.object();
-    assert_eq!(object["error"]["kind"], "io", "{object}");
+    assert_eq!(object["error"]["kind"], "input_unreadable", "{object}");
     assert!(ended.error_line().contains("no/such/file"));
 }
 
@@ -456,6 +456,22 @@ fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
     assert!(people.stdout.contains("bytes held"), "{}", people.stdout);
 }
 
+/// Files that were asked for were never written, and nobody was told.
+#[test]
+fn what_means_nothing_beside_a_plan_is_refused() {
+    for beside in [
+        &["--repeat", "3"][..],
+        &["--trace", "plan.html"],
+        &["--trace", "plan.html", "--window", "0..1"],
+        &["--dot", "plan.dot"],
+        &["--live"],
+        &["--output", "plan.mtx"],
+    ] {
+        let ended = run("solve", &[&["--n", "50", "--plan"][..], beside].concat());
+        assert!(ended.is_a_bad_argument().contains("--plan"));
+    }
+}
+
 #[test]
 fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
     for of in [
@@ -478,22 +494,6 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
         assert_eq!(counted.status, 0, "{of}: {}", counted.stderr);
         let (counted, ran) = (
             counted.object(),
-/// Files that were asked for were never written, and nobody was told.
-#[test]
-fn what_means_nothing_beside_a_plan_is_refused() {
-    for beside in [
-        &["--repeat", "3"][..],
-        &["--trace", "plan.html"],
-        &["--trace", "plan.html", "--window", "0..1"],
-        &["--dot", "plan.dot"],
-        &["--live"],
-        &["--output", "plan.mtx"],
-    ] {
-        let ended = run("solve", &[&["--n", "50", "--plan"][..], beside].concat());
-        assert!(ended.is_a_bad_argument().contains("--plan"));
-    }
-}
-
             run_of(of, &[&arguments[..], &["--threads", "1"]].concat()).object(),
         );
         assert!(

@@ -42,6 +42,29 @@ fn a_file_that_cannot_be_factored_is_status_1_with_its_kind() {
     assert!(not_finite.2.contains("(2, 1)"), "{}", not_finite.2);
 }
 
+/// Four examples had four words for it.
+#[test]
+fn what_cannot_be_written_has_one_name() {
+    for (example, flags) in [
+        ("solve", &["--n", "5", "--output"][..]),
+        ("ping_pong", &["--largest", "8", "--repeat", "1", "--svg"]),
+        (
+            "blackscholes",
+            &["--options", "10", "--repeats", "1", "--output"],
+        ),
+        ("topology", &["--svg"]),
+        ("cholesky", &["--n", "5", "--dot"]),
+    ] {
+        let ended = run(
+            example,
+            &[flags, &["no/such/folder/a.file", "--json"]].concat(),
+        );
+        let object = ended.object();
+        assert_eq!(object["error"]["kind"], "output_unwritable", "{example}");
+        assert!(ended.error_line().contains("no/such/folder"), "{example}");
+    }
+}
+
 #[test]
 fn a_matrix_that_is_not_positive_definite_is_status_1_with_lapacks_info() {
     for bad in 1..=7 {

@@ -241,7 +241,7 @@ fn a_trace_that_cannot_be_written_is_an_error_that_says_why() {
     );
     assert_eq!(ended.status, 1);
     let error = &ended.object()["error"];
-    assert_eq!(error["kind"], "trace_not_written");
+    assert_eq!(error["kind"], "output_unwritable");
     assert!(
         error["message"]
             .as_str()

@@ -382,7 +382,8 @@ mod tests {
         assert_eq!(judged(DONE, good), Ok(()));
         let refused = "echo 'error: unknown flag' >&2; exit 2";
         assert_eq!(judged(Expected::BadArguments, refused), Ok(()));
-        let failed = r#"echo 'error: no file' >&2; echo '{"error": {"kind": "io"}}'; exit 1"#;
+        let failed =
+            r#"echo 'error: no file' >&2; echo '{"error": {"kind": "input_unreadable"}}'; exit 1"#;
         assert_eq!(judged(Expected::Failed, failed), Ok(()));
     }
 

@@ -252,12 +252,12 @@ impl Line for OpenLine {
         self.progress().lingers(finished, since)
     }
 
-    fn abort(&self, failure: &Failure) {
-        self.progress().command(Command::Abort(failure.clone()));
-    }
-
     fn number(&self) -> u64 {
         self.progress().with_depot(|depot| depot.number().into())
+    }
+
+    fn abort(&self, failure: &Failure) {
+        self.progress().command(Command::Abort(failure.clone()));
     }
 
     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {

@@ -13,8 +13,8 @@ use std::path::Path;
 /// If the file cannot be read, is malformed, has not two records, or one of them is empty or has
 /// symbols other than capital letters.
 pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
-    let malformed = |text: String| Failure::new("malformed", format!("{}: {text}", path.display()));
-    let unread = |error| Failure::new("io", format!("{}: {error}", path.display()));
+    let malformed = |text: String| Failure::malformed_input(format!("{}: {text}", path.display()));
+    let unread = |error| Failure::input_unreadable(path, error);
     let bytes = std::fs::read(path).map_err(unread)?;
     let mut reader =
         parse_fastx_reader(&bytes[..]).map_err(|error| malformed(error.to_string()))?;

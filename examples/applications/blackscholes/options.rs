@@ -45,11 +45,11 @@ impl Options {
     /// # Errors
     /// If it cannot be read, or a line is not such; the line is named.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let unread = |error| Failure::new("io", format!("{}: {error}", path.display()));
+        let unread = |error| Failure::input_unreadable(path, error);
         let text = std::fs::read_to_string(path).map_err(unread)?;
         let malformed = |(line, text): (usize, String)| {
             let text = format!("{}, line {line}: {text}", path.display());
-            Failure::new("malformed", text).with_index(line as u64)
+            Failure::malformed_input(text).with_index(line as u64)
         };
         let list = parse(&text).map_err(malformed)?;
         let count = list.len();

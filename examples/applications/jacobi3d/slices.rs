@@ -40,8 +40,7 @@ pub fn draw(runtime: &Runtime, jacobi: &Jacobi, pixels: usize, file: &Path) -> R
         }
     }
     let document = sample.picture(&values);
-    svg::save(file, &document)
-        .map_err(|error| Failure::new("io", format!("{}: {error}", file.display())))
+    svg::save(file, &document).map_err(|error| Failure::output_unwritable(file, error))
 }
 
 /// Which cells of the cube are shown.

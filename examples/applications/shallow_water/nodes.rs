@@ -48,7 +48,7 @@ pub fn nodes(places: Places, count: usize) -> Result<Vec<Point>, Failure> {
 /// # Errors
 /// If the file cannot be read, or a line is no point apart from the centre; the line is named.
 pub fn read(path: &Path) -> Result<Vec<Point>, Failure> {
-    let unread = |error| Failure::new("io", format!("{}: {error}", path.display()));
+    let unread = |error| Failure::input_unreadable(path, error);
     let text = std::fs::read_to_string(path).map_err(unread)?;
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<Vec<Point>, Failure> {
                     "{}, line {number}: `{line}` must begin with three numbers, not all 0",
                     path.display()
                 );
-                Err(Failure::new("malformed", text).with_index(number))
+                Err(Failure::malformed_input(text).with_index(number))
             }
         }
     };

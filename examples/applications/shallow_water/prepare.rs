@@ -26,9 +26,9 @@ pub fn mesh(runtime: &Runtime, nodes: Vec<Point>, stencil: &Stencil) -> Result<M
     let nodes = along_a_curve(nodes);
     if let Some(at) = nodes.windows(2).position(|pair| pair[0] == pair[1]) {
         let text = format!("two nodes lie at {:?}", nodes[at]);
-        return Err(Failure::new("malformed", text));
+        return Err(Failure::malformed_input(text));
     }
-    let neighbours = Neighbours::among(&nodes).map_err(|text| Failure::new("malformed", text))?;
+    let neighbours = Neighbours::among(&nodes).map_err(Failure::malformed_input)?;
     let chunks = each(runtime, "neighbours", n.div_ceil(CHUNK), |chunk| {
         let nodes = chunk * CHUNK..n.min((chunk + 1) * CHUNK);
         nodes

@@ -343,10 +343,8 @@ impl Costs {
     ///
     /// # Errors
     /// The system's.
-    pub fn write(&self, path: &Path) -> Result<(), WrongCosts> {
-        let wrong = |error: String| WrongCosts(format!("{}: {error}", path.display()));
-        let text = serde_json::to_string_pretty(self).map_err(|error| wrong(error.to_string()))?;
-        std::fs::write(path, text + "\n").map_err(|error| wrong(error.to_string()))
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::write(path, serde_json::to_string_pretty(self)? + "\n")
     }
 
     /// How many cores a host has, if that is known: those of its NUMA nodes, if it has any.

@@ -63,12 +63,15 @@ pub use settings::{Flags, Settings};
 use clap::Args;
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::Launched;
+use dataflow::numa::TopologyError;
 use dataflow::{Runtime, RuntimeBuilder, launch};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -118,6 +121,21 @@ impl Failure {
         }
     }
 
+    /// A file that cannot be read.
+    pub fn input_unreadable(path: &Path, error: impl fmt::Display) -> Self {
+        Failure::new("input_unreadable", format!("{}: {error}", path.display()))
+    }
+
+    /// A file that is not what it must be; the text names it.
+    pub fn malformed_input(message: impl Into<String>) -> Self {
+        Failure::new("malformed_input", message)
+    }
+
+    /// A file that cannot be written.
+    pub fn output_unwritable(path: &Path, error: impl fmt::Display) -> Self {
+        Failure::new("output_unwritable", format!("{}: {error}", path.display()))
+    }
+
     /// The index it belongs to: LAPACK's INFO where there is one.
     pub fn with_index(self, index: u64) -> Self {
         Failure {
@@ -157,6 +175,21 @@ impl From<dataflow::Error> for Failure {
         Failure {
             index: error.index(),
             ..failure
+        }
+    }
+}
+
+/// What this build, or hwloc's grammar, cannot honour is a bad argument; a bad file is not.
+impl From<TopologyError> for Failure {
+    fn from(error: TopologyError) -> Self {
+        let text = error.to_string();
+        match error {
+            TopologyError::NeedsHwloc { .. } | TopologyError::NotSynthetic { .. } => {
+                Failure::refused(text)
+            }
+            TopologyError::Unreadable { .. } => Failure::new("input_unreadable", text),
+            TopologyError::NotATopology { .. } => Failure::malformed_input(text),
+            _ => Failure::new("wrong_settings", text),
         }
     }
 }
@@ -289,6 +322,7 @@ fn of_one_rank(
     let mut outcome = Outcome::new(flags);
     outcome.ranks = runtime.n_ranks();
     outcome.threads = Some(runtime.n_threads());
+    outcome.policy = runtime.workers().policy().to_string();
     let result = caught(|| {
         // Only what is measured is recorded.
         runtime
@@ -322,7 +356,6 @@ pub fn answer_alone<Own: Args, W: Into<OsString> + Clone>(
 
 fn caught(body: impl FnOnce() -> Ended) -> Ended {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Failure::panicked(&*panic)))
-    outcome.policy = runtime.workers().policy().to_string();
 }
 
 /// What the lowest rank has to tell; if it only knows that another rank was lost, why that was.

@@ -418,10 +418,14 @@ impl Flags {
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
         self.says_policy = given("policy");
+        self.says_bind = given("bind");
         self.says_repeat = given("repeat");
         self.says_seed = given("seed");
         self.agreed = given_alike(command, matches);
-        self.says_bind = given("bind");
+        if self.rank.is_some() && self.transport.is_some_and(|other| other != Transport::Tcp) {
+            let text = "--rank: ranks of --hosts or --peers talk over sockets (--transport tcp)";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
         let beyond = self.beyond_this_machine();
         match beyond.or_else(|| self.beyond_this_build()) {
             Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
@@ -429,10 +433,6 @@ impl Flags {
         }
     }
 
-        if self.rank.is_some() && self.transport.is_some_and(|other| other != Transport::Tcp) {
-            let text = "--rank: ranks of --hosts or --peers talk over sockets (--transport tcp)";
-            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
-        }
     /// More threads or ranks than start within a second: a slip of the finger would not end.
     fn beyond_this_machine(&self) -> Option<String> {
         let Flags {
@@ -523,10 +523,10 @@ impl Flags {
         if self.simulate.is_some() {
             // Nothing is run on it.
             let alone = Runtime::builder().ranks(1).threads(1);
+            let alone = alone.policy(self.policy.clone());
             return Ok(alone.transport(dataflow::Transport::Local));
         }
         let mut builder = self.tuned()?.ranks(self.ranks.unwrap_or(1));
-            let alone = alone.policy(self.policy.clone());
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
@@ -604,8 +604,7 @@ impl Flags {
         let hosts = match &self.hosts {
             None => self.peers.clone(),
             Some(file) => {
-                let unread =
-                    |fault| Failure::new("io", format!("--hosts {}: {fault}", file.display()));
+                let unread = |fault| Failure::input_unreadable(file, fault);
                 Seat::hosts(&std::fs::read_to_string(file).map_err(unread)?)
             }
         };

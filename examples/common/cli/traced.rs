@@ -20,10 +20,7 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
     let measured = outcome.measured.as_mut();
     let traces = measured.map(|measured| std::mem::take(&mut measured.traces));
     if let (Some(path), Some(trace)) = (&flags.dot, traces.iter().flatten().next()) {
-        let failed = |fault: std::io::Error| {
-            let text = format!("{}: {fault}", path.display());
-            Failure::new("trace_not_written", text)
-        };
+        let failed = |fault: std::io::Error| Failure::output_unwritable(path, fault);
         let mut text = Vec::new();
         trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
         std::fs::write(path, text).map_err(failed)?;
@@ -48,7 +45,7 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
 /// # Errors
 /// If the file cannot be written.
 pub fn write(view: View<'_>, path: &Path) -> Result<(), Failure> {
-    let failed = |fault: trace::WriteError| Failure::new("trace_not_written", fault.to_string());
+    let failed = |fault: trace::WriteError| Failure::new("output_unwritable", fault.to_string());
     view.write(path).map_err(failed)
 }
 

@@ -67,7 +67,6 @@ pub trait Line: Send + Sync {
         false
     }
 
-    /// This rank failed: every rank stops soon, and every inbox gets the reason.
     /// Which run of all ranks this is, while the line is open: the same number on every rank, and another
     /// for each run. By it the parts of a recorded run find each other; couriers that need not be told
     /// apart may leave it.
@@ -75,6 +74,7 @@ pub trait Line: Send + Sync {
         0
     }
 
+    /// This rank failed: every rank stops soon, and every inbox gets the reason.
     fn abort(&self, failure: &Failure);
 
     /// Called when this rank has nothing left to run. Waits until every rank has closed, and answers

@@ -228,13 +228,13 @@ impl Depot {
         self.broken.is_some()
     }
 
-    /// Whether data that were announced have not been asked for.
-    pub fn owes(&self) -> bool {
     /// Which run is open, or was last; the same on every rank.
     pub fn number(&self) -> u32 {
         self.number
     }
 
+    /// Whether data that were announced have not been asked for.
+    pub fn owes(&self) -> bool {
         !self.run.unclaimed.is_empty()
     }
 
