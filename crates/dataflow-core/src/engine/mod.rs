@@ -157,9 +157,10 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
 /// # Errors
 /// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
 /// [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
-/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, and a slot of a [`Store`](crate::data::Store) may be empty at first: if its datum
-/// was being sent, it comes home when the transport lets go of it, at the latest when the messengers of
-/// both ranks are gone. What MPI never lets go does not come home.
+/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, and a slot
+/// of a [`Store`](crate::data::Store) may be empty at first: if its datum was being sent, it comes home
+/// when the transport lets go of it, at the latest when the messengers of both ranks are gone. What MPI
+/// never lets go does not come home.
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
     space: &S,
     on: &dyn Executor,
