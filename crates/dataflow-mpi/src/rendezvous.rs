@@ -118,6 +118,9 @@ pub struct Wanted {
     tags: Tags,
 }
 
+/// So many requests are under way at most, however few bytes they are for: transports look through them.
+const MOST: usize = 1024;
+
 /// A parcel some of whose data are missing.
 struct Incomplete {
     from: Rank,
@@ -259,7 +262,7 @@ impl Wanted {
         };
         let (offset, left) = (missing.got, missing.size - missing.got);
         let bytes = left.min(self.longest);
-        if self.bytes > 0 && self.bytes + bytes > self.window {
+        if self.bytes > 0 && self.bytes + bytes > self.window || self.under_way.len() >= MOST {
             return None;
         }
         let tag = self.tags.next(from, &self.under_way)?;

@@ -15,6 +15,8 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     /// In how many scopes the task is nested that this thread runs; 0 outside of scopes.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// The inbox into which the worker on this thread looks next, by its address; 0 if into none.
+    static LOOKS_INTO: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What the engine knows of a thread: whether it runs tasks, and in how many scopes they are nested.
@@ -37,6 +39,7 @@ thread_local! {
 pub struct OfThread {
     inside: bool,
     depth: usize,
+    looks_into: usize,
 }
 
 impl OfThread {
@@ -44,6 +47,7 @@ impl OfThread {
     pub fn swap(&mut self) {
         self.inside = INSIDE.replace(self.inside);
         self.depth = DEPTH.replace(self.depth);
+        self.looks_into = LOOKS_INTO.replace(self.looks_into);
     }
 }
 
@@ -60,6 +64,16 @@ pub(crate) fn depth() -> usize {
 /// From here on it is nested in so many; answers in how many it was before.
 pub(crate) fn replace_depth(depth: usize) -> usize {
     DEPTH.replace(depth)
+}
+
+/// The inbox into which the worker on the current thread looks next.
+pub(crate) fn looks_into() -> usize {
+    LOOKS_INTO.get()
+}
+
+/// From here on it is another; answers which it was.
+pub(crate) fn replace_looks_into(inbox: usize) -> usize {
+    LOOKS_INTO.replace(inbox)
 }
 
 /// Sets it for a while, and back whatever happens.

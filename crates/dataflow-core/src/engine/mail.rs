@@ -6,20 +6,15 @@
 //! at its end. Nobody is woken for what the worker that delivers it takes in next.
 
 use super::Ledger;
+use super::guard::{looks_into, replace_looks_into};
 use super::job::{Bell, Job};
 use crate::port::{Arrival, Failure, Inbox, Pulse};
 use crate::rank::Rank;
 use crate::sync::{Mutex, MutexGuard};
 use crate::trace::{Mailed, Track};
 use crate::wire::WireName;
-use std::cell::Cell;
 use std::ptr;
 use std::sync::{Arc, OnceLock, Weak};
-
-thread_local! {
-    /// The inbox into which the worker on this thread looks next.
-    static TAKES_NEXT: Cell<*const Mail> = const { Cell::new(ptr::null()) };
-}
 
 /// The inbox of one run.
 pub(crate) struct Mail {
@@ -73,11 +68,16 @@ impl Mail {
 
     /// Moves messages on a worker that takes out next what has arrived: for that no other is woken.
     pub fn taken_after(&self, look: impl FnOnce()) {
-        let outer = TAKES_NEXT.replace(self);
-        let unless_it_unwinds = Woken(self);
+        let looks = Looks {
+            mail: self,
+            outer: replace_looks_into(self.address()),
+        };
         look();
-        std::mem::forget(unless_it_unwinds);
-        TAKES_NEXT.set(outer);
+        looks.has_looked();
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self).addr()
     }
 
     /// Takes out all that has arrived.
@@ -120,13 +120,23 @@ impl Mail {
     }
 }
 
-/// Wakes another worker when it is dropped: the one that looked does not go on.
-struct Woken<'m>(&'m Mail);
+/// A worker that looks. If that unwinds it does not come to take anything, and another is woken.
+struct Looks<'m> {
+    mail: &'m Mail,
+    outer: usize,
+}
 
-impl Drop for Woken<'_> {
+impl Looks<'_> {
+    fn has_looked(self) {
+        replace_looks_into(self.outer);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Looks<'_> {
     fn drop(&mut self) {
-        TAKES_NEXT.set(ptr::null());
-        self.0.bell.ring_mail();
+        replace_looks_into(self.outer);
+        self.mail.bell.ring_mail();
     }
 }
 
@@ -140,7 +150,7 @@ impl Inbox for Mail {
             self.bell.mail_has_come()
         };
         // Whoever was woken for what came before takes this too.
-        if is_first && !ptr::eq(TAKES_NEXT.get(), self) {
+        if is_first && looks_into() != self.address() {
             self.bell.ring_mail();
         }
     }

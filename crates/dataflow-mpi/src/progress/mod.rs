@@ -34,7 +34,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,28 +89,31 @@ impl Progress {
 
     /// Lends the bare transport while no run is open; what came for the protocol it gets afterwards.
     pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Option<R> {
-        self.movers.lend(|moving| {
-            // The end of a run may wait behind a packet: those who have not heard it would not come.
-            while moving.inbox.is_none() && !moving.depot.is_flushed() {
-                self.step(moving, Haste::Now, self.host.now());
-                self.stands_back();
-            }
-            let mut kept: Vec<Event> = Vec::new();
-            let said = moving.inbox.is_none().then(|| {
-                let lent = LentTransport {
-                    transport: &mut *moving.transport,
-                    kept: &mut kept,
-                };
-                let bell = (self.rings && !spins).then(|| self.movers.bell().clone());
-                talk(&mut Raw::over(lent, bell, &*self.host))
-            });
-            let now = self.host.now();
-            for event in kept {
-                moving.depot.event(event, now);
-            }
-            moving.due = Some(now);
-            said
-        })
+        self.movers
+            .lend(|moving| {
+                // The end of a run may wait behind a packet: those who have not heard it would not come.
+                while moving.inbox.is_none() && !moving.depot.is_flushed() {
+                    self.step(moving, Haste::Now, self.host.now());
+                    self.stands_back();
+                }
+                let mut kept: Vec<Event> = Vec::new();
+                let said = moving.inbox.is_none().then(|| {
+                    let lent = LentTransport {
+                        transport: &mut *moving.transport,
+                        kept: &mut kept,
+                    };
+                    let bell = (self.rings && !spins).then(|| self.movers.bell().clone());
+                    let talk = || talk(&mut Raw::over(lent, bell, &*self.host));
+                    catch_unwind(AssertUnwindSafe(talk))
+                });
+                let now = self.host.now();
+                for event in kept {
+                    moving.depot.event(event, now);
+                }
+                moving.due = Some(now);
+                said
+            })
+            .map(|said| said.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
     /// Moves messages, unless somebody else does; says whether any moved.
@@ -133,7 +136,7 @@ impl Progress {
     }
 
     fn move_all(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
-        let mut moved = false;
+        let (mut moved, mut delivered) = (false, false);
         if haste == Haste::Now && moving.depot.is_holding() {
             moving.due = Some(now);
         }
@@ -153,7 +156,8 @@ impl Progress {
                 moving.depot.drive_in(haste, now);
                 moving.due = moving.depot.wakes(now);
                 once |= moving.act(self.settings.warn);
-                if std::mem::take(&mut moving.has_delivered) {
+                delivered = std::mem::take(&mut moving.has_delivered);
+                if delivered {
                     self.waits.end(now);
                 }
                 once |= moving.await_packets();
@@ -165,6 +169,10 @@ impl Progress {
             }
             moved = true;
             moving.moved = now;
+            // Whoever moves may be the one who takes that in, and nobody else was woken for it.
+            if delivered {
+                break;
+            }
         }
         moved
     }

@@ -19,7 +19,7 @@ use smallvec::smallvec;
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
@@ -425,6 +425,16 @@ fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_ge
 fn what_panics_as_it_is_dropped_after_a_panic_changes_nothing() {
     ends_by(vec![], Unsized(|| Box::new(Brittle)));
     ends_by(vec![Arc::new(BrittleDatum(Brittle))], Unsized(quiet));
+}
+
+#[test]
+fn whoever_panics_with_the_bare_transport_gives_it_back() {
+    let ranks = ranks(2, Duration::ZERO);
+    let here = &ranks[0].progress;
+    let talk = AssertUnwindSafe(|| here.lend(true, |_| -> () { resume_unwind(quiet()) }));
+    assert!(catch_unwind(talk).is_err());
+    assert!(!here.movers.is_lent());
+    assert_eq!(here.lend(true, |_| 1), Some(1));
 }
 
 /// An engine that takes no parcel.

@@ -74,6 +74,20 @@ fn the_window_is_never_exceeded_but_one_is_always_allowed() {
 }
 
 #[test]
+fn so_many_are_asked_for_at_most_however_small_they_are() {
+    let mut wanted = Wanted::new(usize::MAX, 1000, 1 << 20);
+    announce(&mut wanted, 0, 0, &[1; 3 * MOST]);
+    for _ in 0..3 {
+        let asked = ask_all(&mut wanted);
+        assert_eq!(asked.len(), MOST);
+        for (get, room) in asked {
+            _ = wanted.arrived(FROM, get.tag, room, 1).unwrap();
+        }
+    }
+    assert!(wanted.is_settled() && !wanted.wants_more());
+}
+
+#[test]
 fn a_datum_too_long_for_the_transport_comes_in_parts_and_whole() {
     let (mut wanted, mut unclaimed) = (Wanted::new(1, 7, 2), Unclaimed::default());
     let bytes: Vec<u8> = (0..50).collect();

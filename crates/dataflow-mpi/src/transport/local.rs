@@ -10,7 +10,7 @@ use crate::bell::Bell;
 use crate::host::Host;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use dataflow_core::rank::Rank;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -37,8 +37,8 @@ pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
         mailboxes: mailboxes.clone(),
         letters,
         counts: vec![PacketCounts::default(); n_ranks],
-        rooms: Vec::new(),
-        early: Vec::new(),
+        rooms: Waiting::new(),
+        early: Waiting::new(),
         events: VecDeque::new(),
     };
     (0..n_ranks as u32).zip(letters).map(local).collect()
@@ -54,14 +54,17 @@ pub struct Local {
     /// By rank.
     counts: Vec<PacketCounts>,
     /// Rooms that wait for their data, in the order in which they were made.
-    rooms: Vec<(Envelope, Room)>,
+    rooms: Waiting<Room>,
     /// Data that came before room was made for them.
-    early: Vec<(Envelope, Payload)>,
+    early: Waiting<Payload>,
     events: VecDeque<Event>,
 }
 
 /// From whom, under which tag.
 type Envelope = (Rank, u32);
+
+/// What waits under each envelope, in its order.
+type Waiting<T> = BTreeMap<Envelope, VecDeque<T>>;
 
 /// Packets between this rank and one other.
 #[derive(Clone, Debug, Default)]
@@ -172,7 +175,10 @@ impl Local {
             Content::Data(tag, payload) => match first(&mut self.rooms, (from, tag)) {
                 Some(room) => Some(arrived(from, tag, room, &payload)),
                 None => {
-                    self.early.push(((from, tag), payload));
+                    self.early
+                        .entry((from, tag))
+                        .or_default()
+                        .push_back(payload);
                     None
                 }
             },
@@ -201,9 +207,13 @@ impl Local {
 }
 
 /// Takes out the first that is under that envelope.
-fn first<T>(list: &mut Vec<(Envelope, T)>, envelope: Envelope) -> Option<T> {
-    let at = list.iter().position(|(other, _)| *other == envelope)?;
-    Some(list.remove(at).1)
+fn first<T>(waiting: &mut Waiting<T>, envelope: Envelope) -> Option<T> {
+    let under = waiting.get_mut(&envelope)?;
+    let first = under.pop_front();
+    if under.is_empty() {
+        waiting.remove(&envelope);
+    }
+    first
 }
 
 fn arrived(from: Rank, tag: u32, mut room: Room, payload: &Payload) -> Event {
@@ -243,7 +253,7 @@ impl Transport for Local {
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
         match first(&mut self.early, (from, tag)) {
             Some(payload) => self.events.push_back(arrived(from, tag, room, &payload)),
-            None => self.rooms.push(((from, tag), room)),
+            None => self.rooms.entry((from, tag)).or_default().push_back(room),
         }
     }
 
