@@ -328,22 +328,44 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Part number `part` of `n_parts` equal parts, each of neighbouring cores; if there are more parts
-    /// than cores, several parts have the same core.
+    /// Part number `part` of `n_parts` equal parts, each of neighbouring cores. If there are more parts
+    /// than cores, several parts divide the hyper-threads of a core; only if there are more parts than
+    /// those, several have the same.
     ///
     /// # Panics
     /// If `part` is not below `n_parts`.
     #[track_caller]
     pub fn part(&self, part: usize, n_parts: usize) -> Topology {
         assert!(part < n_parts, "part {part} of {n_parts}");
-        let cut = |part: usize| part * self.n_cores() / n_parts;
+        let pieces = self.pieces(n_parts);
+        let cut = |part: usize| part * pieces.len() / n_parts;
         let (first, end) = (cut(part), cut(part + 1).max(cut(part) + 1));
-        let cores = self.cores[first..end].iter();
-        let pus: Vec<usize> = cores.flat_map(|core| core.pus.iter().copied()).collect();
-        match self.restricted_to(&pus) {
+        match self.restricted_to(&pieces[first..end].concat()) {
             Ok(part) => part,
             Err(_) => unreachable!("the PUs are those of cores of this topology"),
         }
+    }
+
+    /// The PUs of each core; where there are more parts than cores, as many cores are halved as need be,
+    /// those with the most PUs first and evenly spread, down to single PUs.
+    fn pieces(&self, n_parts: usize) -> Vec<Vec<usize>> {
+        let mut pieces: Vec<Vec<usize>> = self.cores.iter().map(|core| core.pus.clone()).collect();
+        while pieces.len() < n_parts {
+            let most = pieces.iter().map(Vec::len).max().unwrap_or(1);
+            if most == 1 {
+                break;
+            }
+            let has_most = |&at: &usize| pieces[at].len() == most;
+            let largest: Vec<usize> = (0..pieces.len()).filter(has_most).collect();
+            let n_halved = largest.len().min(n_parts - pieces.len());
+            // From the last on: a half that comes in moves none of those before it.
+            for nth in (0..n_halved).rev() {
+                let at = largest[nth * largest.len() / n_halved];
+                let half = pieces[at].split_off(most.div_ceil(2));
+                pieces.insert(at + 1, half);
+            }
+        }
+        pieces
     }
 
     /// The allowed cores; neighbours are close.

@@ -6,8 +6,9 @@
 //! machine, or of one package), the ranks with one mask divide its cores into equal, contiguous parts.
 //! If there are at least as many cores as ranks, no two ranks share a core, provided that a launcher that
 //! gives one mask to several ranks goes round the packages in turn, and that the launcher, not the user
-//! before it, made the mask smaller. Ranks that are sure to have one mask, as threads of one process,
-//! divide it however small it is.
+//! before it, made the mask smaller. If there are more ranks than cores but not than PUs, no two of them
+//! share a PU. Ranks that are sure to have one mask, as threads of one process, divide it however small it
+//! is.
 //!
 //! Two launches on one machine are not aware of each other.
 
@@ -129,6 +130,7 @@ pub fn granted() -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::{Core, NumaNode};
 
     fn local(rank: usize, n_ranks: usize) -> Option<LocalRank> {
         Some(LocalRank { rank, n_ranks })
@@ -260,6 +262,40 @@ mod tests {
                     all.dedup();
                 }
                 assert_eq!(all, mask, "{n_ranks} ranks on {n_cores} cores");
+            }
+        }
+    }
+
+    /// Cores with so many PUs each, all of them numbered in turn.
+    fn cores(n_pus: &[usize]) -> Topology {
+        let mut next = 0..;
+        let core = |&n_pus: &usize| Core {
+            numa_node: 0,
+            package: 0,
+            pus: next.by_ref().take(n_pus).collect(),
+        };
+        let cores = n_pus.iter().map(core).collect();
+        Topology::new(cores, vec![NumaNode { os_index: 0 }], None)
+    }
+
+    /// Two of four ranks on two cores with two hyper-threads each were both on the first of a core.
+    #[test]
+    fn more_ranks_than_cores_divide_hyper_threads_and_share_none_while_they_suffice() {
+        let parts = |machine: &Topology, n_ranks: usize| -> Vec<Vec<usize>> {
+            let of = |rank| pus(&part(machine.clone(), None, LocalRank { rank, n_ranks }));
+            (0..n_ranks).map(of).collect()
+        };
+        let two = cores(&[2, 2]);
+        assert_eq!(parts(&two, 2), [[0, 1], [2, 3]]);
+        assert_eq!(parts(&two, 3), [vec![0], vec![1], vec![2, 3]]);
+        assert_eq!(parts(&two, 4), [[0], [1], [2], [3]]);
+        assert_eq!(parts(&two, 5), [[0], [0], [1], [2], [3]]);
+        let spread = [vec![0], vec![1], vec![2, 3], vec![4], vec![5], vec![6, 7]];
+        assert_eq!(parts(&cores(&[2; 4]), 6), spread);
+        for machine in [cores(&[2, 2, 1, 1]), cores(&[1, 4, 2]), cores(&[4; 3])] {
+            let all: Vec<usize> = (0..machine.n_pus()).collect();
+            for n_ranks in 1..=machine.n_pus() {
+                assert_eq!(parts(&machine, n_ranks).concat(), all, "{n_ranks} ranks");
             }
         }
     }
