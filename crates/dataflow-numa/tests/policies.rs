@@ -10,7 +10,8 @@ use dataflow_core::space::Independent;
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_core::{Kind, run};
 use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
-use dataflow_numa::{Bind, Policy, Workers};
+use dataflow_numa::simulate::{Costs, SimulateError, Ties, simulate};
+use dataflow_numa::{Bind, Policy, Topology, Workers};
 use fan::Fan;
 use machine::{in_a_row, workers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -528,6 +529,19 @@ enum Fault {
     PanicsInName,
 }
 
+/// Each with a part of what is said of it.
+const FAULTS: [(Fault, &str); 9] = [
+    (Fault::Loses, "lost 1 ready task:"),
+    (Fault::Doubles, "handed out a task twice"),
+    (Fault::LosesAndDoubles, ""),
+    (Fault::HoldsBack, "holds 1 ready task back"),
+    (Fault::PanicsInPush, "panicked in push: no room"),
+    (Fault::PanicsInTake, "panicked in take: cannot choose"),
+    (Fault::PanicsInIsEmpty, "panicked in is_empty: cannot count"),
+    (Fault::PanicsInOpen, "panicked in open: no queues today"),
+    (Fault::PanicsInName, "panicked in name: forgotten"),
+];
+
 /// One pile, with a fault at the seventh task.
 #[derive(Debug)]
 struct Faulty(Fault);
@@ -604,17 +618,7 @@ impl ReadyQueue for FaultyPile {
 #[test]
 fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
     for n_workers in [1, 2] {
-        for (fault, text) in [
-            (Fault::Loses, "lost 1 ready task:"),
-            (Fault::Doubles, "handed out a task twice"),
-            (Fault::LosesAndDoubles, ""),
-            (Fault::HoldsBack, "holds 1 ready task back"),
-            (Fault::PanicsInPush, "panicked in push: no room"),
-            (Fault::PanicsInTake, "panicked in take: cannot choose"),
-            (Fault::PanicsInIsEmpty, "panicked in is_empty: cannot count"),
-            (Fault::PanicsInOpen, "panicked in open: no queues today"),
-            (Fault::PanicsInName, "panicked in name: forgotten"),
-        ] {
+        for (fault, text) in FAULTS {
             let builder = Workers::builder().n_workers(n_workers).bind(Bind::None);
             let policy = Policy::custom(Arc::new(Faulty(fault)));
             let workers = builder.policy(policy).build().unwrap();
@@ -646,6 +650,39 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_the_run_by_its_name() {
             // The same workers with another run: it has its own queues.
             let again = run(&space, &workers);
             assert!(again.is_err() || fault == Fault::PanicsInIsEmpty);
+        }
+    }
+}
+
+/// In virtual time it went round for ever, or left tasks out as if all were well.
+#[test]
+fn a_scheduler_that_loses_doubles_or_panics_fails_a_simulation_by_its_name() {
+    let machine = Topology::made_of(&[2, 2], |from, to| 10 + 10 * from.abs_diff(to) as u32);
+    let costs = Costs {
+        classes: vec![1e-3; 2],
+        initialise: 0.0,
+        bytes: 0,
+        remote_byte: 0.0,
+        round: 1e-6,
+        ties: Ties::First,
+    };
+    let space = Fan {
+        wide: 20,
+        priority: |_| 1,
+        body: |_| (),
+    };
+    for n_workers in [1, 2, 4] {
+        for (fault, text) in FAULTS {
+            let policy = Policy::custom(Arc::new(Faulty(fault)));
+            let places = Bind::Cores.places(&machine, n_workers);
+            let run = simulate(&space, &machine, &places, &policy, &costs);
+            let Err(SimulateError::SchedulerFailed { what }) = run else {
+                panic!("{fault:?}: {run:?}");
+            };
+            assert!(
+                what.starts_with("scheduler ") && what.contains(text),
+                "{what}"
+            );
         }
     }
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Parts of the notes: workers seldom want the same at once.
 const PARTS: usize = 16;
 /// A scheduler that has tasks and gives none out is asked so often, and for so long.
-const IN_VAIN: u32 = 1000;
+pub(crate) const IN_VAIN: u32 = 1000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The queues of a job, and what was given to them.
@@ -164,7 +164,7 @@ impl CustomQueue {
 
     /// Nobody else is at the queues: if tasks were given to them, they should say so.
     fn left_behind<'d>(&'d self, busy: bool, desk: MutexGuard<'d, Desk>) -> MutexGuard<'d, Desk> {
-        let n_left: usize = self.noted.iter().map(|part| locked(part).len()).sum();
+        let n_left = self.n_left();
         if n_left == 0 || desk.fault.is_some() {
             return desk;
         }
@@ -176,27 +176,37 @@ impl CustomQueue {
         if desk.n_came != n_came || desk.fault.is_some() {
             return desk;
         }
-        let fault = if is_empty {
-            "lost {}: it handed none of them out, and says that nothing is queued"
-        } else if busy {
+        if !is_empty && busy {
             (desk.in_vain, desk.since) = (0, None);
             return desk;
-        } else {
+        }
+        if !is_empty {
             desk.in_vain += 1;
             let since = desk.since.get_or_insert_with(Instant::now).elapsed();
             if desk.in_vain < IN_VAIN || since < PATIENCE {
                 return desk;
             }
-            "holds {} back: it says that something is queued, and hands nothing out to any worker"
-        };
-        let tasks = format!(
-            "{n_left} ready {}",
-            if n_left == 1 { "task" } else { "tasks" }
-        );
-        let what = fault.replace("{}", &tasks);
+        }
+        let what = not_handed_out(n_left, is_empty);
         desk.fault = Some(format!("scheduler {:?} {what}", self.scheduler));
         self.is_faulty.store(true, Ordering::Relaxed);
         desk
+    }
+
+    /// In virtual time, where no task runs and workers have looked in vain for long enough, or see nothing:
+    /// what is wrong, if anything is.
+    pub fn at_rest(&self) -> Option<String> {
+        let n_left = self.n_left();
+        if n_left > 0 && !self.is_faulty() {
+            let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
+            self.blame(not_handed_out(n_left, is_empty));
+        }
+        self.desk().fault.clone()
+    }
+
+    /// How many tasks were pushed and not taken.
+    fn n_left(&self) -> usize {
+        self.noted.iter().map(|part| locked(part).len()).sum()
     }
 
     fn part(&self, word: Word) -> MutexGuard<'_, HashSet<Word>> {
@@ -211,6 +221,19 @@ impl CustomQueue {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a scheduler does wrong that has so many tasks and hands none out.
+fn not_handed_out(n_left: usize, is_empty: bool) -> String {
+    let tasks = if n_left == 1 { "task" } else { "tasks" };
+    match is_empty {
+        true => format!(
+            "lost {n_left} ready {tasks}: it handed none of them out, and says that nothing is queued"
+        ),
+        false => format!(
+            "holds {n_left} ready {tasks} back: it says that something is queued, and hands nothing out to any worker"
+        ),
+    }
 }
 
 /// What a scheduler answers; if it panics, with which text.

@@ -14,6 +14,7 @@ mod nodes;
 mod ranked;
 mod workers;
 
+pub(crate) use custom::IN_VAIN;
 pub(crate) use kept::KeepingLane;
 pub(crate) use kit::{Backlog, Habits, Kit};
 
@@ -74,6 +75,15 @@ impl Queues {
     /// Whether a word lies where the worker may take it.
     pub fn has_words_for(&self, worker: usize, crew: &Crew) -> bool {
         crew.reach(worker).any(|node| self.has_words_on(node, crew))
+    }
+
+    /// In virtual time, where no task runs and workers have looked in vain for long enough, or see nothing:
+    /// what a user's scheduler did wrong, if it did.
+    pub fn at_rest(&self) -> Option<String> {
+        match &self.kind {
+            Arrangement::Workers(_) | Arrangement::Nodes(_) => None,
+            Arrangement::Custom(queue) => queue.at_rest(),
+        }
     }
 
     /// The lane of the worker with `kit`.

@@ -6,11 +6,12 @@
 //! take what was queued try, the nearest first, as the sleep protocol would wake them.
 //!
 //! # Law
-//! Simultaneous events are in the order in which they were made.
+//! Simultaneous events are in the order in which they were made. A play ends, also if a user's scheduler
+//! does not give its tasks out: then with what it did wrong.
 
 use crate::crew::Crew;
 use crate::policy::Policy;
-use crate::queue::{Backlog, Habits, KeepingLane, Kit, Queues};
+use crate::queue::{Backlog, Habits, IN_VAIN, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use dataflow_core::port::{Best, Lane, Next, Ready, Word};
@@ -87,7 +88,10 @@ impl<'m> VirtualMachine<'m> {
     }
 
     /// Plays a script to its end.
-    pub fn play(&mut self, script: &mut dyn Script) -> Played {
+    ///
+    /// # Errors
+    /// What a user's scheduler did wrong.
+    pub fn play(&mut self, script: &mut dyn Script) -> Result<Played, String> {
         let kit = |worker| {
             let counters = &self.counters[worker];
             let crew = self.crew;
@@ -113,10 +117,16 @@ impl<'m> VirtualMachine<'m> {
             made: 0,
             now: 0.0,
             stole: false,
+            running: 0,
+            in_vain: 0,
+            fault: None,
             played: Played::default(),
         };
         playing.play();
-        playing.played
+        match playing.fault.or_else(|| self.queues.at_rest()) {
+            Some(fault) => Err(fault),
+            None => Ok(playing.played),
+        }
     }
 }
 
@@ -167,6 +177,12 @@ struct Playing<'s, 'm, 'l> {
     now: f64,
     /// Whether what the last worker found was another's.
     stole: bool,
+    /// Tasks that have begun and not ended.
+    running: usize,
+    /// How often workers have found nothing since the last one ran.
+    in_vain: usize,
+    /// What a user's scheduler did wrong.
+    fault: Option<String>,
     played: Played,
 }
 
@@ -185,7 +201,9 @@ impl Playing<'_, '_, '_> {
         }
         self.begin_kept();
         self.wake();
-        while let Some(Reverse(event)) = self.events.pop() {
+        while let Some(Reverse(event)) = self.events.pop()
+            && self.fault.is_none()
+        {
             self.now = event.time;
             let next = match event.ends {
                 Some(word) => self.end(event.worker, word, &mut ready),
@@ -224,6 +242,7 @@ impl Playing<'_, '_, '_> {
     /// Ends a task. Answers the one to run next, if it is in hand: the engine's own choice.
     fn end(&mut self, worker: usize, word: Word, ready: &mut Vec<Ready>) -> Option<Word> {
         self.played.seconds = self.now;
+        self.running -= 1;
         let numa_node = self.node_of(worker);
         self.script.end(word, numa_node, ready);
         self.stole = false;
@@ -252,6 +271,16 @@ impl Playing<'_, '_, '_> {
         let before = counters.all_steals();
         let found = lane.pop().or_else(|| lane.steal());
         self.stole = counters.all_steals() > before;
+        if found.is_none() && self.fault.is_none() {
+            self.fault = lane.fault();
+        }
+        self.in_vain = match found.is_some() || self.running > 0 {
+            true => 0,
+            false => self.in_vain + 1,
+        };
+        if self.in_vain == IN_VAIN as usize * self.lanes.len() {
+            self.fault = self.machine.queues.at_rest();
+        }
         found
     }
 
@@ -272,6 +301,7 @@ impl Playing<'_, '_, '_> {
                 let seconds = self.script.begin(word, by);
                 self.played.busy += seconds;
                 self.played.tasks += 1;
+                self.running += 1;
                 (seconds, next)
             }
             None => {

@@ -108,6 +108,11 @@ pub enum SimulateError {
         /// How many.
         waiting: usize,
     },
+    /// A user's [scheduler](crate::policy::Scheduler) broke its law.
+    SchedulerFailed {
+        /// Its name, and what it did.
+        what: String,
+    },
 }
 
 impl fmt::Display for SimulateError {
@@ -125,6 +130,7 @@ impl fmt::Display for SimulateError {
                 f,
                 "{waiting} tasks still wait for inputs at the end: the edges of the space do not agree"
             ),
+            SimulateError::SchedulerFailed { what } => f.write_str(what),
         }
     }
 }
@@ -161,7 +167,8 @@ impl Costs {
 /// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
 ///
 /// # Errors
-/// If a cost is missing or no cost, there are no workers, or the space contradicts itself.
+/// If a cost is missing or no cost, there are no workers, the space contradicts itself, or a user's
+/// scheduler broke its law.
 ///
 /// ```
 /// use dataflow_core::space::Independent;
@@ -236,14 +243,15 @@ fn play<S: TaskSpace>(
     let crew = Crew::new(topology, &numa_nodes, policy.reach);
     let mut machine = VirtualMachine::new(&crew, policy, costs.round);
 
+    let failed = |what| SimulateError::SchedulerFailed { what };
     let mut graph = NumberedSpace::new(space, &crew, costs)?;
     let mut initialise = Initialise::new(graph.n_homes(), costs.initialise);
-    machine.play(&mut initialise);
+    machine.play(&mut initialise).map_err(failed)?;
     graph.settle(initialise.into_homes());
 
     let mut machine = VirtualMachine::new(&crew, policy, costs.round);
     graph.schedule = schedule;
-    let played = machine.play(&mut graph);
+    let played = machine.play(&mut graph).map_err(failed)?;
     if graph.n_waiting() > 0 {
         let waiting = graph.n_waiting();
         return Err(SimulateError::Stalled { waiting });
