@@ -26,6 +26,7 @@ use crate::place::Place;
 use crate::policy::Policy;
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
+use dataflow_core::rank::Rank;
 use dataflow_core::space::TaskSpace;
 use dataflow_core::trace::{Schedule, Trace};
 use machine::VirtualMachine;
@@ -108,6 +109,18 @@ pub enum SimulateError {
         /// How many.
         waiting: usize,
     },
+    /// Tasks ran twice or never: the space's edges do not agree.
+    NotEachOnce {
+        /// How many ran.
+        ran: u64,
+        /// How many the space lists.
+        tasks: u64,
+    },
+    /// An edge joins rank 0, which is simulated, to another.
+    OtherRank {
+        /// Which one.
+        rank: Rank,
+    },
     /// A user's [scheduler](crate::policy::Scheduler) broke its law.
     SchedulerFailed {
         /// Its name, and what it did.
@@ -129,6 +142,15 @@ impl fmt::Display for SimulateError {
             SimulateError::Stalled { waiting } => write!(
                 f,
                 "{waiting} tasks still wait for inputs at the end: the edges of the space do not agree"
+            ),
+            SimulateError::NotEachOnce { ran, tasks } => write!(
+                f,
+                "{ran} tasks ran of {tasks}, not each of them once: the edges of the space do not agree"
+            ),
+            SimulateError::OtherRank { rank } => write!(
+                f,
+                "the space is dealt out: an edge joins rank 0 to rank {}, and only rank 0 is simulated",
+                rank.0
             ),
             SimulateError::SchedulerFailed { what } => f.write_str(what),
         }
@@ -167,8 +189,8 @@ impl Costs {
 /// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
 ///
 /// # Errors
-/// If a cost is missing or no cost, there are no workers, the space contradicts itself, or a user's
-/// scheduler broke its law.
+/// If a cost is missing or no cost, there are no workers, the space contradicts itself or has edges between
+/// ranks, or a user's scheduler broke its law.
 ///
 /// ```
 /// use dataflow_core::space::Independent;
@@ -245,6 +267,7 @@ fn play<S: TaskSpace>(
 
     let failed = |what| SimulateError::SchedulerFailed { what };
     let mut graph = NumberedSpace::new(space, &crew, costs)?;
+    graph.is_of_one_rank()?;
     let mut initialise = Initialise::new(graph.n_homes(), costs.initialise);
     machine.play(&mut initialise).map_err(failed)?;
     graph.settle(initialise.into_homes());
@@ -252,10 +275,7 @@ fn play<S: TaskSpace>(
     let mut machine = VirtualMachine::new(&crew, policy, costs.round);
     graph.schedule = schedule;
     let played = machine.play(&mut graph).map_err(failed)?;
-    if graph.n_waiting() > 0 {
-        let waiting = graph.n_waiting();
-        return Err(SimulateError::Stalled { waiting });
-    }
+    graph.is_whole()?;
     let available = played.seconds * places.len() as f64;
     Ok(Simulated {
         seconds: played.seconds,

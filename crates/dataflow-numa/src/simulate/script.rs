@@ -14,6 +14,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::space::{Description, Inputs, Mode, Successors, TaskName, TaskSpace};
 use dataflow_core::trace::{Schedule, Span};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 /// A task per datum, which touches it first.
 pub(super) struct Initialise {
@@ -70,6 +71,11 @@ pub(super) struct NumberedSpace<'g, S: TaskSpace> {
     free: Vec<usize>,
     /// Sum of seconds and number of tasks, by class.
     spent: Vec<(f64, u64)>,
+    /// The tasks that the space lists, and those that ended.
+    listed: Tally,
+    ended: Tally,
+    /// Another rank to which an edge leads.
+    other_rank: Option<Rank>,
     /// What ran when, if that is asked for.
     pub schedule: Option<&'g mut Schedule>,
 }
@@ -78,15 +84,42 @@ fn address<D: dataflow_core::data::Datum>(store: &Store<D>) -> usize {
     std::ptr::from_ref(store).addr()
 }
 
-/// Lists the slots that tasks take from home.
-struct Slots<'l>(&'l mut HashMap<(usize, usize), usize>);
+/// How many tasks, and the sum of the hashes of their names: of two lists the same if each names the same
+/// tasks as often.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Tally {
+    tasks: u64,
+    hashes: u64,
+}
 
-impl<S: TaskSpace> Inputs<S> for Slots<'_> {
-    fn task(&mut self, _: usize, _: S::Task, _: usize) {}
+impl Tally {
+    fn add(&mut self, task: impl Hash) {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(task);
+        self.tasks += 1;
+        self.hashes = self.hashes.wrapping_add(hash);
+    }
+}
+
+/// Which other rank a task is on, if it is on one.
+fn other_rank<S: TaskSpace>(space: &S, task: S::Task) -> Option<Rank> {
+    Some(space.rank(task)).filter(|&rank| rank != Rank(0))
+}
+
+/// Lists the slots that tasks take from home, and notes another rank from which a task takes something.
+struct Slots<'l, S> {
+    space: &'l S,
+    slots: HashMap<(usize, usize), usize>,
+    other_rank: Option<Rank>,
+}
+
+impl<S: TaskSpace> Inputs<S> for Slots<'_, S> {
+    fn task(&mut self, _: usize, source: S::Task, _: usize) {
+        self.other_rank = self.other_rank.or(other_rank(self.space, source));
+    }
 
     fn home(&mut self, _: usize, store: &Store<S::Datum>, index: usize) {
-        let next = self.0.len();
-        self.0.entry((address(store), index)).or_insert(next);
+        let next = self.slots.len();
+        self.slots.entry((address(store), index)).or_insert(next);
     }
 }
 
@@ -135,9 +168,15 @@ impl<'g, S: TaskSpace> NumberedSpace<'g, S> {
                 costs: n_costs,
             });
         }
-        let mut slots = HashMap::new();
+        let (mut listed, slots, other_rank) = (Tally::default(), HashMap::new(), None);
+        let mut slots = Slots {
+            space,
+            slots,
+            other_rank,
+        };
         for task in space.tasks(Rank(0)) {
-            space.inputs(task, &mut Slots(&mut slots));
+            space.inputs(task, &mut slots);
+            listed.add(task);
         }
         let n_nodes = crew.n_numa_nodes();
         let farther = |from, to| {
@@ -153,7 +192,10 @@ impl<'g, S: TaskSpace> NumberedSpace<'g, S> {
             description,
             costs,
             bytes: (0..n_nodes).map(row).collect(),
-            slots,
+            slots: slots.slots,
+            listed,
+            ended: Tally::default(),
+            other_rank: slots.other_rank,
             homes: Vec::new(),
             waiting: HashMap::new(),
             tasks: Vec::new(),
@@ -166,8 +208,32 @@ impl<'g, S: TaskSpace> NumberedSpace<'g, S> {
         self.slots.len()
     }
 
-    pub fn n_waiting(&self) -> usize {
-        self.waiting.len()
+    /// Whether all edges lead from rank 0 to rank 0.
+    ///
+    /// # Errors
+    /// If not, as far as the play has come.
+    pub fn is_of_one_rank(&self) -> Result<(), SimulateError> {
+        match self.other_rank {
+            Some(rank) => Err(SimulateError::OtherRank { rank }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether each task has run, and once.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn is_whole(&self) -> Result<(), SimulateError> {
+        self.is_of_one_rank()?;
+        let waiting = self.waiting.len();
+        if waiting > 0 {
+            return Err(SimulateError::Stalled { waiting });
+        }
+        let (ran, tasks) = (self.ended.tasks, self.listed.tasks);
+        match self.ended == self.listed {
+            true => Ok(()),
+            false => Err(SimulateError::NotEachOnce { ran, tasks }),
+        }
     }
 
     /// Where the data lie at the beginning.
@@ -274,9 +340,18 @@ impl<S: TaskSpace> Script for NumberedSpace<'_, S> {
             unreachable!("a task ends once");
         };
         self.free.push(word as usize);
+        self.ended.add(task);
+        // One too many: where edges go round in a circle, there would be no end.
+        if self.ended.tasks > self.listed.tasks {
+            return;
+        }
         let mut edges = Edges(Vec::new());
         self.space.successors(task, &mut edges);
         for (flow, target, target_flow) in edges.0 {
+            if let Some(rank) = other_rank(self.space, target) {
+                self.other_rank = Some(rank);
+                continue;
+            }
             let datum = match self.mode(task.class(), flow) {
                 Mode::Order => None,
                 Mode::New => Some(numa_node),

@@ -249,6 +249,85 @@ fn ratios_about(machine: &Topology, costs: &Costs, mut check: impl FnMut(&str, (
     }
 }
 
+/// Tasks 0, 1 and 2 with such edges: what a task waits for and whom it feeds, of which rank each is.
+struct Edges {
+    inputs: [&'static [u64]; 3],
+    successors: [&'static [u64]; 3],
+    ranks: [u32; 3],
+}
+
+impl TaskSpace for Edges {
+    type Task = u64;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.class("Task").order("AFTER").order("AND_AFTER");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        let ranks = self.ranks;
+        (0..3).filter(move |&task| ranks[task as usize] == on.0)
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        for (flow, &source) in self.inputs[task as usize].iter().enumerate() {
+            from.task(flow, source, 0);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        for &target in self.successors[task as usize] {
+            to.task(0, target, 0);
+        }
+    }
+
+    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn rank(&self, task: u64) -> Rank {
+        Rank(self.ranks[task as usize])
+    }
+}
+
+/// Only tasks that waited were an error: others ran twice or never, and all was well; of a space of two
+/// ranks it was said that its edges do not agree.
+#[test]
+fn edges_that_do_not_agree_or_lead_to_another_rank_are_an_error() {
+    type Lists = [&'static [u64]; 3];
+    let chain: (Lists, Lists) = ([&[], &[0], &[1]], [&[1], &[2], &[]]);
+    let fork: Lists = [&[], &[0], &[0]];
+    let run = |(inputs, successors): (Lists, Lists), ranks: [u32; 3]| {
+        let space = Edges {
+            inputs,
+            successors,
+            ranks,
+        };
+        let machine = boards();
+        let places = Bind::Cores.places(&machine, 2);
+        let run = simulate(&space, &machine, &places, &Policy::default(), &costs());
+        run.map(|run| run.tasks)
+    };
+    assert_eq!(run(chain, [0; 3]), Ok(3));
+    let not_each = |ran| Err(SimulateError::NotEachOnce { ran, tasks: 3 });
+    for (inputs, successors, ran) in [
+        (chain.0, [&[][..], &[2], &[]], 1),
+        (fork, [&[1, 1, 2], &[], &[]], 4),
+        (fork, [&[1, 1], &[], &[]], 3),
+    ] {
+        assert_eq!(run((inputs, successors), [0; 3]), not_each(ran));
+    }
+    let circle = run((chain.0, [&[1], &[2], &[0]]), [0; 3]);
+    assert!(circle.is_err(), "{circle:?}");
+    let waits = run((chain.0, [&[1], &[], &[]]), [0; 3]);
+    assert_eq!(waits, not_each(2));
+    for ranks in [[0, 0, 1], [0, 1, 1], [1, 0, 0], [0, 1, 0]] {
+        let rank = Rank(1);
+        let dealt_out = Err(SimulateError::OtherRank { rank });
+        assert_eq!(run(chain, ranks), dealt_out, "{ranks:?}");
+    }
+}
+
 /// Nobody was woken for a root that was kept: the answer was zero seconds and zero tasks.
 #[test]
 fn a_root_that_a_worker_keeps_is_run() {
