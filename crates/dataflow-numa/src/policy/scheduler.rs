@@ -96,6 +96,7 @@ pub trait ReadyQueue: Send + Sync {
         false
     }
 
-    /// A task of a class, an index into the space's description, took so long on a worker.
+    /// A task of a class, an index into the space's description, took so long on a worker. Not told in
+    /// virtual time.
     fn measured(&self, _worker: usize, _class: usize, _seconds: f64) {}
 }
