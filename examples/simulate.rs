@@ -231,7 +231,7 @@ fn machine(input: Option<&Path>) -> Result<Topology, Failure> {
     })
 }
 
-/// All PUs of a copy of `/sys/devices/system`.
+/// All PUs that run of a copy of `/sys/devices/system`.
 fn pus_in(folder: &Path) -> Result<Vec<usize>, Failure> {
     let missing = |error: std::io::Error| {
         Failure::malformed_input(format!("{} has no folder cpu: {error}", folder.display()))
@@ -242,10 +242,13 @@ fn pus_in(folder: &Path) -> Result<Vec<usize>, Failure> {
         name.strip_prefix("cpu")?.parse().ok()
     };
     let mut pus: Vec<usize> = entries.filter_map(number).collect();
+    if let Some(online) = system::online(folder) {
+        pus.retain(|pu| online.contains(pu));
+    }
     pus.sort_unstable();
     match pus.is_empty() {
         true => {
-            let text = format!("{} has no folder cpu/cpu0", folder.display());
+            let text = format!("{} has no PU that runs (cpu/cpu0)", folder.display());
             Err(Failure::malformed_input(text))
         }
         false => Ok(pus),

@@ -121,6 +121,16 @@ fn the_machine_of_the_guide_takes_the_times_that_the_guide_tells() {
     }
 }
 
+/// The folders of processors that are off stay: they counted as cores of the first NUMA node.
+#[test]
+fn processors_that_are_off_are_no_cores() {
+    let machine = Machine::of("online", 2, 6);
+    let threads = || object(&machine.0, &["--n", "300", "--nb", "100"])["threads"].clone();
+    assert_eq!(threads(), 16);
+    fs::write(machine.0.join("cpu/online"), "0-11,14\n").unwrap();
+    assert_eq!(threads(), 13);
+}
+
 #[test]
 fn costs_come_from_a_file_and_wrong_ones_are_told() {
     let machine = Machine::new("costs");

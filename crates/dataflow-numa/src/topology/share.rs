@@ -123,7 +123,7 @@ pub fn granted() -> Option<Vec<usize>> {
             .map(|folder| folder.join(file))
             .find_map(|file| list(&file))
     });
-    let granted = cpuset.or_else(|| list(&Path::new(system::ROOT).join("cpu/online")));
+    let granted = cpuset.or_else(|| system::online(Path::new(system::ROOT)));
     granted.filter(|granted| !granted.is_empty())
 }
 

@@ -195,6 +195,16 @@ fn topology_file(root: &Path, pu: usize, file: &str) -> Option<String> {
     fs::read_to_string(root.join(format!("cpu/cpu{pu}/topology")).join(file)).ok()
 }
 
+/// The PUs that run, of the tree under `root`: `cpu/online`. `None` if it does not say.
+///
+/// ```
+/// use std::path::Path;
+/// assert_eq!(dataflow_numa::topology::system::online(Path::new("/nonexistent")), None);
+/// ```
+pub fn online(root: &Path) -> Option<Vec<usize>> {
+    parse_list(&fs::read_to_string(root.join("cpu/online")).ok()?)
+}
+
 /// Numbers as the kernel lists them: `0-3,8,10-11`. `None` if it is something else.
 pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
     /// No machine has more; a longer range is not a list of PUs.
