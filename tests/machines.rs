@@ -6,7 +6,7 @@ mod ends;
 mod line;
 
 use common::cli::costs;
-use costs::{Asked, Costs, Kernel, Network, Overhead, Pace, Takes};
+use costs::{Asked, Costs, Kernel, Network, Numa, Overhead, Pace, Takes};
 use dataflow::core::space::Independent;
 use dataflow::mpi;
 use dataflow::numa::Policy;
@@ -554,6 +554,34 @@ fn ranks_have_equal_parts_of_the_numa_nodes_of_their_host() {
         none.contains("numa") && none.contains("at least one core"),
         "{none}"
     );
+}
+
+/// Each rank had what the first has: two ranks of six and two cores had twelve.
+#[test]
+fn ranks_whose_parts_of_a_host_would_not_be_alike_are_refused() {
+    let of_rank = |cores: &[usize], distances: Option<[[u32; 4]; 4]>, ranks| {
+        let numa = Numa {
+            cores: cores.to_vec(),
+            distances: distances.map(|rows| rows.map(Vec::from).to_vec()),
+            remote_nanoseconds_per_byte: 0.0,
+            round_nanoseconds: 1.0,
+        };
+        numa.of_rank(ranks, Policy::distance())
+            .map(|numa| numa.topology.n_cores())
+            .map_err(|wrong| wrong.to_string())
+    };
+    assert_eq!(of_rank(&[6, 2], None, 1), Ok(8));
+    assert_eq!(of_rank(&[6, 2, 6, 2], None, 2), Ok(8));
+    for (cores, ranks) in [(&[6, 2][..], 2), (&[6, 2], 4), (&[6, 2, 2, 6], 2)] {
+        let refused = of_rank(cores, None, ranks).unwrap_err();
+        assert!(refused.contains("not alike"), "{cores:?}: {refused}");
+    }
+    let row = |from: u32| [0, 1, 2, 3].map(|to: u32| 10 + to.abs_diff(from));
+    let mut rows = [0, 1, 2, 3].map(row);
+    assert_eq!(of_rank(&[2; 4], Some(rows), 2), Ok(4));
+    rows[3][2] = 15;
+    assert_eq!(of_rank(&[2; 4], Some(rows), 4), Ok(2));
+    assert!(of_rank(&[2; 4], Some(rows), 2).is_err());
 }
 
 #[test]

@@ -224,7 +224,7 @@ impl Numa {
     /// node.
     ///
     /// # Errors
-    /// If there is no such part, or the distances are not as many as nodes.
+    /// If there are no such parts or they are not alike, or the distances are not as many as nodes.
     pub fn of_rank(&self, ranks: usize, policy: Policy) -> Result<simulate::Numa, WrongCosts> {
         let nodes = self.cores.len();
         let rows = |distances: &Vec<Vec<u32>>| {
@@ -234,9 +234,9 @@ impl Numa {
             let text = format!("numa.distances: {nodes} NUMA nodes have as many rows and columns");
             return Err(WrongCosts(text));
         }
-        let cores = match (nodes % ranks, ranks % nodes) {
-            (0, _) => self.cores[..nodes / ranks].to_vec(),
-            (_, 0) => vec![(self.cores[0] / (ranks / nodes)).max(1)],
+        let of_a_part = match (nodes % ranks, ranks % nodes) {
+            (0, _) => nodes / ranks,
+            (_, 0) => 1,
             _ => {
                 return Err(WrongCosts(format!(
                     "numa: {ranks} ranks of a host have no equal parts of {nodes} NUMA nodes"
@@ -248,6 +248,20 @@ impl Numa {
             None if from == to => 10,
             None => 20,
         };
+        let is_as_in_the_first = |node: usize| {
+            let (place, first) = (node % of_a_part, node - node % of_a_part);
+            let is_as_far = |to| distance(node, first + to) == distance(place, to);
+            self.cores[node] == self.cores[place] && (0..of_a_part).all(is_as_far)
+        };
+        if !(0..nodes).all(is_as_in_the_first) {
+            return Err(WrongCosts(format!(
+                "numa: {ranks} ranks of a host have no equal parts of {nodes} NUMA nodes that are not alike"
+            )));
+        }
+        let mut cores = self.cores[..of_a_part].to_vec();
+        if ranks > nodes {
+            cores[0] = (cores[0] / (ranks / nodes)).max(1);
+        }
         Ok(simulate::Numa {
             policy,
             remote_byte: self.remote_nanoseconds_per_byte * 1e-9,
