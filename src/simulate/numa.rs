@@ -48,7 +48,9 @@ pub struct Numa {
     /// Seconds of a byte that a task reads from another NUMA node, for every 10 by which that is farther
     /// than the own one: what SLIT calls the time of a local access.
     pub remote_byte: f64,
-    /// Time between two looks of an idle worker that has patience left.
+    /// Time between two looks that an idle worker with patience left makes by itself. When another worker
+    /// begins or ends a task it may look as well, in no time, and every look counts as a round: so many
+    /// rounds are the longest that patience lasts.
     pub round: Duration,
 }
 

@@ -73,7 +73,8 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// Every task that was pushed is taken once, and *every* worker can take it: a worker that gets `None`
 /// from `take` while `is_empty` returns false asks again at once.
 /// `is_empty` takes account of what the calling thread has pushed. The run fails if the scheduler gives
-/// out none of its tasks for a second, while no other worker uses its queues.
+/// out none of its tasks for a second, while no other worker uses its queues; in
+/// [`simulate`](crate::simulate::simulate()) after a thousand looks for each worker, while no task runs.
 pub trait ReadyQueue: Send + Sync {
     /// A task became ready on a worker.
     fn push(&self, worker: usize, task: Ready);

@@ -45,7 +45,9 @@ pub struct Costs {
     /// Seconds of a byte that lies on another NUMA node, for every 10 by which that is farther
     /// than the own one: what SLIT calls the time of a local access.
     pub remote_byte: f64,
-    /// Seconds between two looks of an idle worker.
+    /// Seconds between two looks that an idle worker with patience makes by itself. When another worker
+    /// begins or ends a task it may look as well, in no time, and every look counts as a round of its
+    /// patience: so many rounds are the longest that it lasts.
     pub round: f64,
     /// Where a task goes whose inputs are equally large.
     pub ties: Ties,

@@ -206,7 +206,7 @@ fn simulated(
     simulate(&Cholesky::new(nt), machine, &places, policy, costs)
 }
 
-/// A thief waits for a millisecond, a fifth of a gemm.
+/// A thief waits for at most a millisecond, a fifth of a gemm: looks that others' tasks bring count as well.
 const STEALING: &str = "distance,patience=20";
 
 fn seconds(policy: &str, machine: &Topology, nt: u32, costs: &Costs) -> f64 {
