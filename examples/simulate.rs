@@ -24,7 +24,7 @@ use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate, simulate_traced};
 use dataflow::numa::topology::system;
-use dataflow::numa::{Place, Policy, Topology};
+use dataflow::numa::{Place, Policy, Topology, Warning};
 use dataflow::prelude::{Description, TaskSpace};
 use dataflow::trace::{self, Trace, View};
 use serde::Deserialize;
@@ -97,6 +97,11 @@ fn run(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let bind = settings.bound_to();
     let n_workers = settings.threads.unwrap_or_else(|| bind.capacity(&topology));
     outcome.threads = Some(n_workers);
+    if n_workers > bind.capacity(&topology) {
+        let n_cores = topology.n_cores();
+        let warning = Warning::MoreWorkersThanCores { n_workers, n_cores };
+        outcome.say(format!("warning: {warning}"));
+    }
 
     // Tiles that do not exist: only their edges are walked.
     let layout = Layout::lower(n, nb).map_err(wrong_shape)?;

@@ -131,6 +131,19 @@ fn processors_that_are_off_are_no_cores() {
     assert_eq!(threads(), 13);
 }
 
+/// They were that much faster, and nobody was told.
+#[test]
+fn more_workers_than_cores_are_told() {
+    let machine = Machine::of("crowded", 2, 6);
+    for (threads, is_told) in [("16", false), ("17", true)] {
+        let flags = ["--n", "300", "--nb", "100", "--threads", threads];
+        let (status, stdout, stderr) = simulate(&machine.0, &flags);
+        assert_eq!((status, &*stderr), (0, ""));
+        let warning = "warning: 17 workers share 16 cores\n";
+        assert_eq!(stdout.contains(warning), is_told, "{stdout}");
+    }
+}
+
 #[test]
 fn costs_come_from_a_file_and_wrong_ones_are_told() {
     let machine = Machine::new("costs");

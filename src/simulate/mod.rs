@@ -8,7 +8,7 @@
 //! # Law
 //! A rank's workers take the most urgent task first, then the oldest; those of a rank with [`Numa`] nodes
 //! take it as a policy says, and data are near or far. There are no caches and no other programs: what
-//! bodies take is all that is known of a processor.
+//! bodies take is all that is known of a processor. Workers that share a core are each as fast as alone.
 //!
 //! # Examples
 //! Ten tasks of a second on two workers:

@@ -315,6 +315,19 @@ fn wrong_costs_and_questions_are_refused() {
     );
 }
 
+/// They were that much faster, and nobody was told.
+#[test]
+fn more_workers_than_a_host_has_cores_are_told() {
+    let file = costs("crowded.json", 0.0);
+    for (threads, is_told) in [("4", false), ("5", true)] {
+        let time = ["--simulate", "time", "--costs", &file];
+        let flags = [&["--n", "50", "--threads", threads][..], &time].concat();
+        let page = run("cholesky", &flags).stdout;
+        let warning = "warning: 5 workers share 4 cores\n";
+        assert_eq!(page.contains(warning), is_told, "{page}");
+    }
+}
+
 #[test]
 fn what_is_measured_here_is_a_file_that_simulations_read() {
     let file = written("measured.json", "");

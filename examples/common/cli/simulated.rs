@@ -15,7 +15,7 @@ use dataflow::core::prelude::{Datum, Description, Store, Successors, TaskName, T
 use dataflow::core::space::Erased;
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
-use dataflow::numa::Policy;
+use dataflow::numa::{Policy, Warning};
 use dataflow::simulate::{Machine, Played, Stage, Weather};
 use dataflow::trace::Trace;
 use serde_json::{Map, Value, json};
@@ -309,6 +309,12 @@ impl Theatre {
         outcome.policy = policy.unwrap_or_else(|| "priority".into());
         let network = (machine.ranks > 1).then_some(network);
         outcome.say(format!("simulated in {seconds:.3} s, not run. {limits}"));
+        let n_workers = prices.workers;
+        let n_cores = prices.costs.cores_of_a_host();
+        if let Some(n_cores) = n_cores.filter(|&n_cores| n_workers > n_cores) {
+            let warning = Warning::MoreWorkersThanCores { n_workers, n_cores };
+            outcome.say(format!("warning: {warning}"));
+        }
         outcome.set("simulate", Simulation::Time.to_string());
         outcome.set(
             "simulation",
@@ -323,13 +329,13 @@ impl Theatre {
 }
 
 /// What a simulation does not know.
-const LIMITS: &str = "Kernels take what was measured, with its spread: no NUMA nodes, shared bandwidth \
-    or other programs, and caches as where it was measured; runs that differ by less than seeds do are equal.";
+const LIMITS: &str = "Kernels take what was measured, with its spread: no NUMA nodes, shared bandwidth, \
+    shared cores or other programs, and caches as where it was measured; runs that differ by less than seeds do are equal.";
 
 /// What it does not know where ranks have NUMA nodes.
 const LIMITS_ON_NUMA: &str = "Kernels take what was measured, with its spread, and a byte from another \
-    NUMA node the same however many travel: no shared bandwidth or other programs, and caches as where \
-    it was measured; runs that differ by less than seeds do are equal.";
+    NUMA node the same however many travel: no shared bandwidth, shared cores or other programs, and caches \
+    as where it was measured; runs that differ by less than seeds do are equal.";
 
 /// A rank that plays its part.
 pub struct Player<'s> {

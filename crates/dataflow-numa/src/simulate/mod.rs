@@ -11,7 +11,7 @@
 //! # What the model leaves out
 //! Caches, contention for memory and for links (a byte costs the same however many travel), the
 //! time of the queues themselves, and migration of pages. What is slow because many do it at
-//! once looks faster here than it is.
+//! once looks faster here than it is; so do workers that share a core: each is as fast as alone.
 
 mod lanes;
 mod machine;
