@@ -8,7 +8,7 @@ use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
-use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr};
+use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine};
 use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
 
@@ -801,6 +801,77 @@ fn a_rank_may_hold_a_mere_name_of_a_matrix_that_another_has() {
             let products = (0..n).map(|k| entry(&definite, 2, k) * entry(&random, k, 3));
             let sum: f64 = products.sum();
             assert!((c.get(2, 3).unwrap() - sum).abs() < 1e-12);
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    })
+    .unwrap();
+}
+
+/// A matrix that rank 0 has, and its mere name elsewhere.
+fn named(shape: (usize, usize), entries: &impl Entries<f64>, on: &Runtime) -> TiledMatrix<f64> {
+    let layout = Layout::general(shape.0, shape.1, 2).unwrap();
+    match on.rank() {
+        Rank(0) => TiledMatrix::from_entries(layout, entries),
+        _ => TiledMatrix::vacant(layout, on.memory()),
+    }
+}
+
+/// Whoever had but the name was not told, and the run stalled.
+#[test]
+fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
+    fn told(ranks: usize) -> Vec<Vec<u8>> {
+        let answers = |runtime: &Runtime| {
+            let (definite, random) = (PositiveDefinite::new(6, 1), Random::new(3));
+            let square = || named((6, 6), &definite, runtime);
+            let tall = || named((7, 4), &random, runtime);
+            let side = |rows| named((rows, 1), &random, runtime);
+            let lu = square().lu_factor(runtime)?;
+            let determinant = lu.determinant()?;
+            let wide = named((4, 7), &random, runtime);
+            wide.least_squares(&side(4), runtime)?;
+            tall().qr(runtime)?;
+            tall().pseudo_inverse(None, runtime)?;
+            let x = tall().least_squares(&side(7), runtime)?;
+            let mixed = refine::solve(&square(), &side(6), Backend::Auto, runtime)?;
+            let numbers = [
+                norm(&square(), Norm::Frobenius, runtime)?,
+                determinant.log_abs,
+                determinant.phase.re,
+                lu.condition()?,
+                tall().rank(None, runtime)? as f64,
+                norm(&x, Norm::One, runtime)?,
+                mixed.outcome.iter().into(),
+            ];
+            let bytes = numbers.map(f64::to_le_bytes).concat();
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(runtime.gather(bytes)?)
+        };
+        launch(Runtime::builder().threads(1).ranks(ranks), answers).unwrap()
+    }
+    let alone = told(1).remove(0);
+    assert_eq!(told(2), [alone.clone(), alone]);
+}
+
+#[test]
+fn a_check_of_factors_that_one_rank_has_is_answered_there_alone() {
+    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let definite = PositiveDefinite::new(6, 1);
+        let (a, layout) = (named((6, 6), &definite, runtime), Layout::lower(6, 2)?);
+        let l = match runtime.rank() {
+            Rank(0) => TiledMatrix::from_entries(layout, &definite),
+            _ => TiledMatrix::<f64>::vacant(layout, runtime.memory()),
+        };
+        let pivots = lu::Pivots::new(&a);
+        lu::factor(&a, &pivots, Backend::Auto, runtime)?;
+        cholesky::factor(&l, Backend::Auto, runtime)?;
+        let of_lu = lu::Check::new(&definite, &a, &pivots)?;
+        let of_l = cholesky::Check::new(&definite, &l)?;
+        for _ in 0..2 {
+            of_lu.run(runtime)?;
+            of_l.run(runtime)?;
+            for residual in [of_lu.residual(), of_l.residual()] {
+                assert_eq!(residual.is_some(), runtime.rank() == Rank(0));
+                assert!(residual.is_none_or(|residual| residual < 3.0));
+            }
         }
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     })

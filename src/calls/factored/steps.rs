@@ -240,9 +240,9 @@ pub(crate) fn determinant<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<Determinant, LinalgError> {
-    let mut own = Vec::new();
+    let (mut own, here) = (Vec::new(), on.courier().rank());
     let steps = a.mt().min(a.nt());
-    for k in (0..steps).filter(|&k| a.slot(k, k).is_some()) {
+    for k in (0..steps).filter(|&k| a.rank_of(k, k) == here) {
         let tile = a.tile_at(k, k)?;
         own.extend((0..tile.rows().min(tile.cols())).map(|d| tile.get(d, d)));
     }
@@ -285,8 +285,8 @@ pub(crate) fn condition<T: Scalar>(
 
 /// The first column of a matrix, on every rank.
 fn first_column<T: Scalar>(b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, LinalgError> {
-    let mut own = Vec::new();
-    for i in (0..b.mt()).filter(|&i| b.slot(i, 0).is_some()) {
+    let (mut own, here) = (Vec::new(), on.courier().rank());
+    for i in (0..b.mt()).filter(|&i| b.rank_of(i, 0) == here) {
         let tile = b.tile_at(i, 0)?;
         own.extend((0..tile.rows()).map(|row| tile.get(row, 0)));
     }

@@ -125,6 +125,7 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// If a tile of the factor is not at hand; and what [`run_across`](dataflow_core::run_across)
     /// answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, dataflow_core::Error> {
+        rest::keep_on_rank_0(&self.total, on);
         T::run_check(self, self.l, on)
     }
 

@@ -134,6 +134,7 @@ impl<'a, T: Scalar> Check<'a, T> {
     /// If a tile of the factors is not at hand; and what
     /// [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
+        rest::keep_on_rank_0(&self.total, on);
         T::run_lu_check(self, self.lu, on).map_err(LinalgError::Run)
     }
 

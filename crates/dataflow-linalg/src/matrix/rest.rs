@@ -8,7 +8,9 @@
 use super::norm::{Extent, Sums};
 use super::tile::{Format, Tile};
 use crate::scalar::Scalar;
-use dataflow_core::port::Memory;
+use dataflow_core::data::{Store, Version};
+use dataflow_core::port::{Executor, Memory};
+use dataflow_core::rank::Rank;
 use std::sync::Arc;
 
 /// How many sums there are of a tile or a matrix of this shape.
@@ -24,6 +26,14 @@ fn room<T>(sums: usize) -> usize {
 /// Zeros for the sums of a matrix, and for those of what is left of it.
 pub(crate) fn zero_sums<T: Scalar>(shape: (usize, usize), memory: &Arc<dyn Memory>) -> Tile<T> {
     Tile::new(room::<T>(2 * n_sums(shape)), 1, Format::ColumnMajor, memory)
+}
+
+/// Gives up the room for sums on other ranks than the one that adds them: there may be some under the mere
+/// name of a matrix.
+pub(crate) fn keep_on_rank_0<T: Scalar>(total: &Store<Tile<T>>, on: &dyn Executor) {
+    if on.courier().rank() != Rank(0) {
+        drop(total.take(0).map(Version::into_datum));
+    }
 }
 
 /// Forgets what was added before.

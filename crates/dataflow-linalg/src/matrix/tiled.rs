@@ -295,6 +295,12 @@ impl<T: Scalar> TiledMatrix<T> {
         }
     }
 
+    /// How many ranks are told what a run over it finds: all that take part, with tiles or without.
+    pub(crate) fn n_told(&self, on: &dyn Executor) -> u32 {
+        let n_ranks = self.distribution().n_ranks();
+        n_ranks.max(on.courier().n_ranks()) as u32
+    }
+
     /// Why it can take no part in a run, in words: it has tiles on this rank, yet is seen from another.
     pub(crate) fn misplaced(&self, on: &dyn Executor) -> Option<String> {
         let (there, here) = (self.layout.rank(), on.courier().rank());

@@ -68,6 +68,8 @@ pub struct Choice<'a, T: Scalar> {
     backend: Backend,
     panels: u32,
     strips: u32,
+    /// How many ranks are told.
+    n_told: u32,
 }
 
 impl<T: Scalar> Clone for Choice<'_, T> {
@@ -92,7 +94,7 @@ pub fn choose<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(Vec<usize>, Report), LinalgError> {
     let order = OnceLock::new();
-    let choice = Choice::new(a, &order, backend)?;
+    let choice = Choice::new(a, &order, backend)?.telling_all(on);
     let report = T::run_tiles(&choice.erased(), &[a], on).map_err(LinalgError::Run)?;
     // A run that ended well has told every rank.
     Ok((order.into_inner().unwrap_or_default(), report))
@@ -124,16 +126,19 @@ impl<'a, T: Scalar> Choice<'a, T> {
             backend,
             panels: a.mt() as u32,
             strips: a.nt() as u32,
+            n_told: a.distribution().n_ranks() as u32,
         })
     }
 
-    fn n_ranks(&self) -> u32 {
-        self.a.distribution().n_ranks() as u32
+    /// The same for a run by this executor, over more ranks perhaps than have tiles.
+    fn telling_all(self, on: &dyn Executor) -> Self {
+        let n_told = self.a.n_told(on);
+        Choice { n_told, ..self }
     }
 
     /// Where a strip is worked on: they are dealt to all ranks in turn.
     fn home(&self, j: u32) -> Rank {
-        Rank(j % self.n_ranks())
+        Rank(j % self.a.distribution().n_ranks() as u32)
     }
 
     fn is_last(&self, k: u32) -> bool {
@@ -522,7 +527,7 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
             }
             Merge { v, k } => self.advance(WINNERS, v, k, to),
             Crown { k } if self.is_last(k) => {
-                to.range(WINNERS, 0..self.n_ranks(), |rank| Tell { rank }, 0);
+                to.range(WINNERS, 0..self.n_told, |rank| Tell { rank }, 0);
             }
             Crown { k } => {
                 to.task(WINNERS, Crown { k: k + 1 }, BEFORE);

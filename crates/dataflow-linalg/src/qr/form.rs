@@ -55,9 +55,8 @@ pub fn triangle<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let shape = (a.rows().min(a.cols()), a.cols());
-    let r = TiledMatrix::vacant(alike(a.layout(), shape)?, a.memory().clone());
-    r.fill(&Upper(a), on).map_err(LinalgError::Run)?;
-    Ok(r)
+    let r = TiledMatrix::beside(alike(a.layout(), shape)?, a.memory(), &Upper(a), on);
+    Ok(r.map_err(LinalgError::Run)?.0)
 }
 
 /// What is on and above the diagonal.

@@ -67,6 +67,8 @@ pub struct Leading<'a, T: Scalar> {
     rcond: f64,
     found: &'a OnceLock<Found>,
     steps: u32,
+    /// How many ranks are told.
+    n_told: u32,
 }
 
 /// How many leading columns of R have, together, a condition of at most 1/rcond; the same on every
@@ -104,7 +106,14 @@ impl<'a, T: Scalar> Leading<'a, T> {
             rcond,
             found,
             steps: r.mt().min(r.nt()) as u32,
+            n_told: r.distribution().n_ranks() as u32,
         }
+    }
+
+    /// The same for a run by this executor, over more ranks perhaps than have tiles.
+    pub(super) fn telling_all(self, on: &dyn Executor) -> Self {
+        let n_told = self.r.n_told(on);
+        Leading { n_told, ..self }
     }
 
     /// Runs this rank's part; every rank calls it with its part of the matrix.
@@ -113,12 +122,9 @@ impl<'a, T: Scalar> Leading<'a, T> {
     /// [`LinalgError::Overflow`] if R is not finite; what [`run_across`](dataflow_core::run_across)
     /// answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let run = T::run_tiles(&self.erased(), &[self.r], on);
+        let space = self.telling_all(on);
+        let run = T::run_tiles(&space.erased(), &[self.r], on);
         run.map_err(|error| LinalgError::of_run(error, self.r.rows()))
-    }
-
-    fn n_ranks(&self) -> u32 {
-        self.r.distribution().n_ranks() as u32
     }
 
     /// How many columns of a diagonal tile belong to the leading square.
@@ -537,7 +543,7 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
         match task {
             Part { i, j } => to.task(MADE, Step { j }, PARTS + i as usize),
             Step { j } if j + 1 == self.steps => {
-                to.range(MADE, 0..self.n_ranks(), |rank| Tell { rank }, 0);
+                to.range(MADE, 0..self.n_told, |rank| Tell { rank }, 0);
             }
             Step { j } => {
                 to.task(MADE, Step { j: j + 1 }, BEFORE);

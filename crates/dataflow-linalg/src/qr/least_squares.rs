@@ -150,15 +150,19 @@ pub(super) fn expect_independent<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let found = OnceLock::new();
-    let space = Leading::new(r, independent::<T>((m, n)), &found);
+    let space = independent(r, (m, n), &found);
     let report = space.run(on)?;
     expect_all(&found, r, (m, n), options, backend, on)?;
     Ok(report)
 }
 
-/// How columns of the triangle of a matrix of m × n are told to be independent.
-fn independent<T: Scalar>((m, n): (usize, usize)) -> (Compare, f64) {
-    (Compare::ByDirection, rounding::<T>(m, n))
+/// The look whether columns of R, of a matrix of m × n, are independent.
+fn independent<'a, T: Scalar>(
+    r: &'a TiledMatrix<T>,
+    (m, n): (usize, usize),
+    found: &'a OnceLock<Found>,
+) -> Leading<'a, T> {
+    Leading::new(r, (Compare::ByDirection, rounding::<T>(m, n)), found)
 }
 
 /// Fails unless all columns of R, of a matrix of m × n, were found to be independent.
@@ -277,7 +281,8 @@ impl<T: Scalar> Factor<'_, T> {
         hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
     ) -> Result<R, LinalgError> {
         if self.a.rows() > self.a.cols() {
-            return self.least_squares_stages(sides, &OnceLock::new(), hear);
+            let found = OnceLock::new();
+            return self.looked_at(self.independent(&found).erased(), sides, hear);
         }
         let look = Regular::new(self.a);
         self.looked_at(look.erased(), sides, hear)
@@ -291,23 +296,17 @@ impl<T: Scalar> Factor<'_, T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         let (a, found) = (self.a, OnceLock::new());
-        let run =
-            self.least_squares_stages((b, x), &found, |all| run_series(all, &[a, b, x], on))?;
+        let look = self.independent(&found).telling_all(on);
+        let run = self.looked_at(look.erased(), (b, x), |all| run_series(all, &[a, b, x], on))?;
         let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
         let shape = (a.rows(), a.cols());
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
         Ok(report)
     }
 
-    fn least_squares_stages<R>(
-        &self,
-        sides: (&TiledMatrix<T>, &TiledMatrix<T>),
-        found: &OnceLock<Found>,
-        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
-    ) -> Result<R, LinalgError> {
-        let shape = (self.a.rows(), self.a.cols());
-        let look = Leading::new(self.a, independent::<T>(shape), found);
-        self.looked_at(look.erased(), sides, hear)
+    /// The look whether all columns of A are independent.
+    fn independent<'f>(&'f self, found: &'f OnceLock<Found>) -> Leading<'f, T> {
+        independent(self.a, (self.a.rows(), self.a.cols()), found)
     }
 
     /// The factorisation, a look at its diagonal, and the solution.
@@ -341,10 +340,11 @@ pub fn least_squares_stages<T: Scalar, R>(
     if a.rows() >= a.cols() {
         let q = Reflectors::new(a.layout(), options);
         let factor = Factor::new(a, &q, backend)?;
-        return factor.least_squares_stages((b, x), &found, hear);
+        return factor.looked_at(factor.independent(&found).erased(), (b, x), hear);
     }
-    let way = (Look::First, &found);
-    wide_stages((a, &room(a)?), (b, x), (options, backend), way, hear)
+    let adjoint = room(a)?;
+    let look = independent(&adjoint, (a.cols(), a.rows()), &found);
+    wide_stages((a, &adjoint), (b, x), (options, backend), Some(look), hear)
 }
 
 /// Aᴴ = Q·R, Rᴴ·Y = B, X = Q·Y
@@ -357,17 +357,17 @@ pub(super) fn wide<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
     let (adjoint, found) = (room(a)?, OnceLock::new());
-    let matrices = (a, &adjoint);
+    let shape = (adjoint.rows(), adjoint.cols());
+    let leading = independent(&adjoint, shape, &found).telling_all(on);
     let run = wide_stages(
-        matrices,
+        (a, &adjoint),
         (b, x),
         (options, backend),
-        (look, &found),
+        (look == Look::First).then_some(leading),
         |all| run_series(all, &[a, b, x], on),
     )?;
     let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     if look == Look::First {
-        let shape = (adjoint.rows(), adjoint.cols());
         expect_all(&found, &adjoint, shape, options, backend, on)?;
     }
     Ok(report)
@@ -378,20 +378,16 @@ fn wide_stages<T: Scalar, R>(
     (a, adjoint): (&TiledMatrix<T>, &TiledMatrix<T>),
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
     (options, backend): (Options, Backend),
-    (look, found): (Look, &OnceLock<Found>),
+    look: Option<Leading<'_, T>>,
     hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
 ) -> Result<R, LinalgError> {
     let make = Adjoint::new(a, adjoint)?;
     let q = Reflectors::new(adjoint.layout(), options);
     let factor = Factor::new(adjoint, &q, backend)?;
-    let shape = (adjoint.rows(), adjoint.cols());
-    let leading = Leading::new(adjoint, independent::<T>(shape), found);
     let solve = Solve::new(adjoint, Op::ConjTranspose, b, x, backend)?;
     let turn = Apply::new(adjoint, &q, (Side::Left, Op::NoTranspose), x, backend)?;
     let mut all = vec![make.erased(), factor.erased()];
-    if look == Look::First {
-        all.push(leading.erased());
-    }
+    all.extend(look.as_ref().map(Leading::erased));
     all.extend([solve.erased(), turn.erased()]);
     Ok(hear(all))
 }

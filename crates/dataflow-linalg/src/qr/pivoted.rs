@@ -363,9 +363,8 @@ fn copy<T: Scalar>(
     shape: (usize, usize),
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    let copy = TiledMatrix::vacant(alike(like.layout(), shape)?, like.memory().clone());
-    copy.fill(entries, on).map_err(LinalgError::Run)?;
-    Ok(copy)
+    let copy = TiledMatrix::beside(alike(like.layout(), shape)?, like.memory(), entries, on);
+    Ok(copy.map_err(LinalgError::Run)?.0)
 }
 
 /// The rows of a matrix, and zeros below them. Whatever is cut and spread like the matrix has its

@@ -85,7 +85,7 @@ fn measured<T: Scalar>(
     what: What,
     on: &dyn Executor,
 ) -> Result<(Sums, Report), Error> {
-    let measure = Measure::new(a, what);
+    let measure = Measure::new(a, what, a.n_told(on));
     let report = T::run_measure(&measure, a, on)?;
     // A run that ended well has told every rank; of an empty matrix there is nothing to tell.
     let told = measure.told.into_inner();
@@ -146,24 +146,23 @@ pub struct Measure<'a, T: Scalar> {
     what: What,
     /// Of all tiles, on whatever rank.
     all: Layout,
+    /// How many ranks are told.
+    n_told: u32,
     total: Store<Sums>,
     told: OnceLock<Sums>,
 }
 
 impl<'a, T: Scalar> Measure<'a, T> {
-    fn new(a: &'a TiledMatrix<T>, what: What) -> Self {
+    fn new(a: &'a TiledMatrix<T>, what: What, n_told: u32) -> Self {
         let first = (a.layout().rank() == Rank(0)).then(|| what.start(a.layout()));
         Measure {
             a,
             what,
             all: a.layout().alone(),
+            n_told,
             total: Store::new("total", first),
             told: OnceLock::new(),
         }
-    }
-
-    fn n_ranks(&self) -> u32 {
-        self.a.distribution().n_ranks() as u32
     }
 
     /// The tile before and behind one in the order of slots.
@@ -278,7 +277,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
                 Some((i, j)) => to.task(TOTAL, Add { i, j }, TOTAL),
                 None => {
                     let tell = |rank| Tell { rank };
-                    to.range(TOTAL, 0..self.n_ranks(), tell, TOTAL);
+                    to.range(TOTAL, 0..self.n_told, tell, TOTAL);
                     to.home(TOTAL, &self.total, 0);
                 }
             },
@@ -438,7 +437,7 @@ mod tests {
                 for layout in [Layout::general(m, n, 1), Layout::lower(n, 1)] {
                     let layout = layout.unwrap().distributed(grid, Rank(0)).unwrap();
                     let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
-                    verify(&Measure::new(&a, What::Columns), p * q)
+                    verify(&Measure::new(&a, What::Columns, p * q), p * q)
                         .unwrap_or_else(|fault| panic!("{m} x {n} on {p} x {q}: {fault}"));
                 }
             }
@@ -458,7 +457,7 @@ mod tests {
             What::Entries,
         ];
         for what in whats {
-            let space = Measure::new(&a, what);
+            let space = Measure::new(&a, what, 1);
             for (i, j) in layout.tiles_of(Rank(0)) {
                 let (m, n) = (i as usize, j as usize);
                 let sums = space.measured(&a.tile_at(m, n).unwrap(), space.extent(m, n));
