@@ -1,7 +1,7 @@
 //! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
 //! errors; small problems wake no thread.
 
-use dataflow::core::port::{Alone, Context};
+use dataflow::core::port::{Alone, Context, Shuffled};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
@@ -873,6 +873,24 @@ fn a_check_of_factors_that_one_rank_has_is_answered_there_alone() {
                 assert!(residual.is_none_or(|residual| residual < 3.0));
             }
         }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    })
+    .unwrap();
+}
+
+/// By whole columns on the rank with few workers, by tiles on the other: they disagreed on the graph.
+#[test]
+fn ranks_with_different_numbers_of_workers_run_the_same_lu() {
+    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let workers = Shuffled::new(1).with_threads(1 + runtime.rank().0 as usize);
+        let on = &Context::new(&workers).across(runtime.courier());
+        let (random, auto) = (Random::new(3), Backend::Auto);
+        let square = || named((6, 6), &random, runtime);
+        let (a, b) = (square(), named((6, 1), &random, runtime));
+        lu::factor(&a, &lu::Pivots::new(&a), auto, on)?;
+        let a = square();
+        lu::factor_and_solve(&a, &lu::Pivots::new(&a), &b, auto, on)?;
+        lu::inverse(square(), auto, on)?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     })
     .unwrap();

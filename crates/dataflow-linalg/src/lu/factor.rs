@@ -224,8 +224,17 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let columns = self.by_columns(on.n_workers());
+        let columns = self.by_columns_on(on);
         T::run_tiles(&self.suited(&columns), &[self.a], on).map_err(LinalgError::Run)
+    }
+
+    /// The same by whole columns, where they suit an executor; never beside other ranks, which may have
+    /// another number of workers and must run the same graph.
+    pub(super) fn by_columns_on(&self, on: &dyn Executor) -> Option<Columns<'a, T>> {
+        match on.courier().n_ranks() {
+            1 => self.by_columns(on.n_workers()),
+            _ => None,
+        }
     }
 
     /// The same by whole columns, where they suit so many workers.

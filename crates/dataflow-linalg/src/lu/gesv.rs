@@ -1,7 +1,7 @@
 //! A·X = B as one graph, whatever the pivoting: the solution follows the factorisation tile by tile,
 //! without a barrier between them.
 
-use super::{Factor, Incremental, Pivots, Replay, Solve, Unpivoted};
+use super::{Columns, Factor, Incremental, Pivots, Replay, Solve, Unpivoted};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::{Regular, Tile, TiledMatrix};
@@ -54,7 +54,8 @@ impl<T: Scalar> Factor<'_, T> {
     /// # Errors
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let run = self.stages(b, on.n_workers(), |all| run_series(all, &[self.a, b], on))?;
+        let columns = self.by_columns_on(on);
+        let run = self.stages_by(columns, b, |all| run_series(all, &[self.a, b], on))?;
         run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
     }
 
@@ -69,8 +70,18 @@ impl<T: Scalar> Factor<'_, T> {
         n_workers: usize,
         hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
     ) -> Result<R, LinalgError> {
+        self.stages_by(self.by_columns(n_workers), b, hear)
+    }
+
+    /// The same with the factorisation by columns, if there is one.
+    fn stages_by<R>(
+        &self,
+        columns: Option<Columns<'_, T>>,
+        b: &TiledMatrix<T>,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
         let solve = Solve::new(self.a, self.pivots, Op::NoTranspose, b, self.backend)?;
-        let (columns, look) = (self.by_columns(n_workers), Regular::new(self.a));
+        let look = Regular::new(self.a);
         let [first, second] = solve.parts();
         Ok(hear(vec![
             self.suited(&columns),

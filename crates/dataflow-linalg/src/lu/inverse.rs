@@ -8,6 +8,7 @@
 //!
 //! Rows of A⁻¹ are what is solved for; so it is A⁻¹·A that is near I, as with LAPACK's `getri`.
 
+use super::columns::Columns;
 use super::factor::Factor;
 use super::pivots::Pivots;
 use super::solve::Solve;
@@ -47,7 +48,8 @@ pub fn inverse<T: Scalar>(
     let factor = Factor::new(&a, &pivots, backend)?;
     a.scan(on)?;
     let (unit, made) = unit_like(&a, on)?;
-    let run = factor.inverse_stages(&unit, on.n_workers(), |all| run_series(all, &[&a], on))?;
+    let columns = factor.by_columns_on(on);
+    let run = factor.inverse_stages_by(columns, &unit, |all| run_series(all, &[&a], on))?;
     let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
     drop(unit);
     Ok((a, joined([made, run])))
@@ -65,10 +67,19 @@ impl<T: Scalar> Factor<'_, T> {
         n_workers: usize,
         hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
     ) -> Result<R, LinalgError> {
+        self.inverse_stages_by(self.by_columns(n_workers), unit, hear)
+    }
+
+    /// The same with the factorisation by columns, if there is one.
+    fn inverse_stages_by<R>(
+        &self,
+        columns: Option<Columns<'_, T>>,
+        unit: &TiledMatrix<T>,
+        hear: impl FnOnce(Vec<Erased<'_, Tile<T>>>) -> R,
+    ) -> Result<R, LinalgError> {
         let solve = Solve::of_unit(self.a, self.pivots, unit, self.backend)?;
         let (look, turn) = (Regular::new(self.a), Adjoint::over(unit, self.a)?);
         let [down_and_up, rows] = solve.parts();
-        let columns = self.by_columns(n_workers);
         let first = vec![self.suited(&columns), look.erased()];
         let then = [down_and_up, rows, turn.erased()];
         Ok(hear(first.into_iter().chain(then).collect()))
