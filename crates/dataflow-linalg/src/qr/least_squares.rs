@@ -100,17 +100,21 @@ pub(super) fn expect_solution<T: Scalar>(
     })
 }
 
-/// Fails unless B is another matrix than A, stored whole, with its rows and its tile order.
+/// Fails unless B is another matrix than A, stored whole, with its rows and its tile order and on as many
+/// ranks.
 pub(super) fn expect_fit<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    if (b.rows(), b.nb(), b.structure()) == (a.rows(), a.nb(), Structure::General) {
+    let (of_a, of_b) = (a.distribution(), b.distribution());
+    if (b.rows(), b.nb(), b.structure()) == (a.rows(), a.nb(), Structure::General)
+        && of_b.n_ranks() == of_a.n_ranks()
+    {
         return expect_two(("A", a), ("B", b));
     }
     let text = format!(
-        "right-hand sides of {} x {} ({:?}, tiles of {}) do not fit a matrix of {} x {} in tiles of {} \
-         (they must be General)",
+        "right-hand sides of {} x {} ({:?}, tiles of {}, on {of_b}) do not fit a matrix of {} x {} \
+         (tiles of {}, on {of_a}; they must be General)",
         b.rows(),
         b.cols(),
         b.structure(),

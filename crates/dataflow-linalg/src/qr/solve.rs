@@ -57,19 +57,22 @@ impl<'a, T: Scalar> Solve<'a, T> {
             && b.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "R of {} x {} in tiles of {} does not fit right-hand sides of {} x {} ({:?}) and \
-                 solutions of {} x {} ({:?}) in tiles of {} and {}",
+                "R of {} x {} (tiles of {}, on {}) does not fit right-hand sides of {} x {} ({:?}, tiles \
+                 of {}, on {}) and solutions of {} x {} ({:?}, tiles of {}, on {}), by {op:?}",
                 a.rows(),
                 k,
                 a.nb(),
+                a.distribution(),
                 b.rows(),
                 b.cols(),
                 b.structure(),
+                b.nb(),
+                b.distribution(),
                 x.rows(),
                 x.cols(),
                 x.structure(),
-                b.nb(),
-                x.nb()
+                x.nb(),
+                x.distribution()
             );
             return Err(LinalgError::Shape(text));
         }

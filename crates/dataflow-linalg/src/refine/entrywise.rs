@@ -169,13 +169,17 @@ pub(super) fn fits<T: Scalar>(
         let alike = b.layout() == sides[0].layout();
         if n != a.cols() || !fits || !alike {
             return Err(LinalgError::Shape(format!(
-                "right-hand sides or solutions of {} x {} ({:?}, tiles of {}) do not fit a square \
-                 matrix of {n} x {} (tiles of {nb}), or each other",
+                "right-hand sides or solutions of {} x {} ({:?}, tiles of {}, on {}) do not fit a square \
+                 matrix of {n} x {} (tiles of {nb}), or each other ({} x {}, on {})",
                 b.rows(),
                 b.cols(),
                 b.structure(),
                 b.nb(),
-                a.cols()
+                b.distribution(),
+                a.cols(),
+                sides[0].rows(),
+                sides[0].cols(),
+                sides[0].distribution()
             )));
         }
     }

@@ -156,8 +156,7 @@ fn refined_with<T: Scalar>(
         Op::ConjTranspose => (Operand::adjoint(a), Norm::One),
     };
     // Before B is overwritten.
-    fits(a, &[b])?;
-    expect_two(("A", a), ("B", b))?;
+    expect_fit(a, b)?;
     expect_op::<T>(op, with.1.is_some())?;
     let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
@@ -206,6 +205,20 @@ fn divisor(size: f64, norm: f64) -> f64 {
     const LARGEST: f64 = 2.0 / f64::MIN_POSITIVE;
     let by = power_of_two(size) / power_of_two(norm.clamp(1e-30, 1e30));
     by.clamp(f64::MIN_POSITIVE, LARGEST)
+}
+
+/// Refuses right-hand sides that A, or its factors, cannot be solved for.
+fn expect_fit<T: Scalar>(a: &TiledMatrix<T>, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    fits(a, &[b])?;
+    expect_two(("A", a), ("B", b))?;
+    let (of_a, of_b) = (a.distribution(), b.distribution());
+    if a.structure() == Structure::Lower || of_a == of_b {
+        return Ok(());
+    }
+    let text = format!(
+        "right-hand sides on {of_b} do not fit a matrix on {of_a}: LU takes both spread alike"
+    );
+    Err(LinalgError::Shape(text))
 }
 
 /// Whether every column's residual is small enough for its solution, both being finite; the same on
@@ -264,8 +277,7 @@ pub fn solve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Mixed<T>, LinalgError> {
-    fits(a, &[b])?;
-    expect_two(("A", a), ("B", b))?;
+    expect_fit(a, b)?;
     let looks = vec![a.scan(on)?, b.scan(on)?];
     let mut attempt = Attempt {
         a,

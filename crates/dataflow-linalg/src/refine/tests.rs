@@ -7,10 +7,11 @@ use crate::lu::{self, Pivots};
 use crate::matrix::digest::digest;
 use crate::matrix::generate::{Conditioned, PositiveDefinite, Random};
 use crate::matrix::norm::{Norm, norm};
-use crate::matrix::{Entries, Format, Layout, Structure, TiledMatrix};
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Structure, TiledMatrix};
 use crate::scalar::{Scalar, c32, c64};
 use crate::{cholesky, refine};
 use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::rank::Rank;
 
 const AUTO: Backend = Backend::Auto;
 
@@ -137,6 +138,34 @@ fn right_hand_sides_that_are_refused_stay_as_they_were() {
             assert_eq!(bits(&b), before, "{op:?}, {rows} rows");
         }
     }
+}
+
+#[test]
+fn right_hand_sides_that_are_spread_otherwise_are_refused_before_the_work() {
+    let elsewhere = |columns: usize| {
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        let layout = Layout::general(12, columns, 8).unwrap();
+        let layout = layout.distributed(grid, Rank(0)).unwrap();
+        TiledMatrix::<f64>::from_entries(layout, &Random::new(2))
+    };
+    let expect_refused = |refused: Result<(), LinalgError>| {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("on 1x2 do not fit a matrix on 1x1"), "{text}");
+    };
+    // A is too large for the lower precision: it would be overwritten by its factors in the full one.
+    let entry = |i: usize, j: usize| Entries::<f64>::entry(&Random::new(1), i, j) * 1e100;
+    let (a, b) = (square(Structure::General, 12, &entry), elsewhere(1));
+    let before = bits(&a);
+    expect_refused(solve(&a, &b, AUTO, &Inline).map(drop));
+    assert_eq!(bits(&a), before);
+    // Nor are right-hand sides lost that come later.
+    let a = square(Structure::General, 12, &PositiveDefinite::new(12, 3));
+    let solved = solve(&a, &sides(12, 1, &Random::new(1)), AUTO, &Inline).unwrap();
+    assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
+    let before = bits(&b);
+    let refused = solved.factors.solve(&a, Op::NoTranspose, &b, AUTO, &Inline);
+    expect_refused(refused.map(drop));
+    assert_eq!(bits(&b), before);
 }
 
 #[test]

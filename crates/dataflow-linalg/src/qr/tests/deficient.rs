@@ -3,8 +3,9 @@
 
 use crate::error::LinalgError;
 use crate::kernel::Backend;
+use crate::matrix::digest::digest;
 use crate::matrix::generate::Random;
-use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatrix};
 use crate::qr::leading::{Compare, is_clearly_regular, leading, leading_of_tile};
 use crate::qr::{
     Options, Tree, choose, default_rcond, factor, least_squares, least_squares_minimum_norm,
@@ -12,6 +13,7 @@ use crate::qr::{
 };
 use crate::scalar::{Scalar, c32, c64};
 use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::rank::Rank;
 use faer::Mat;
 
 /// LAPACK's threshold.
@@ -535,6 +537,24 @@ fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
         );
     }
     assert_eq!(default_rcond::<f64>(3, 100), 100.0 * f64::EPSILON);
+}
+
+#[test]
+fn right_hand_sides_on_other_ranks_are_refused_before_the_matrix_is_lost() {
+    let a = tiled::<f64>(&ones(5, 3), 2);
+    let before = digest(&a).unwrap();
+    let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+    let layout = Layout::general(5, 1, 2).unwrap();
+    let layout = layout.distributed(grid, Rank(0)).unwrap();
+    let b = TiledMatrix::from_fn(layout, |_, _| 1.0);
+    let (options, auto) = (Options::of_order(2), Backend::Auto);
+    let refused = least_squares_minimum_norm(&a, &b, None, options, auto, &Inline).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("on 1x2) do not fit a matrix of 5 x 3 (tiles of 2, on 1x1"),
+        "{text}"
+    );
+    assert_eq!(digest(&a).unwrap(), before);
 }
 
 #[test]
