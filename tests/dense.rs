@@ -11,6 +11,7 @@ use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine};
 use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
+use std::process::Command;
 
 /// The entries of a source in an array of either memory order.
 fn array_of<T: Scalar>(
@@ -894,6 +895,40 @@ fn ranks_with_different_numbers_of_workers_run_the_same_lu() {
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     })
     .unwrap();
+}
+
+#[test]
+#[ignore = "run by the test below, in a process of its own"]
+fn systems_are_solved_over_two_ranks() {
+    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let (definite, random) = (PositiveDefinite::new(7, 1), Random::new(3));
+        let b: TiledMatrix<f64> = spread(Layout::general(7, 2, 2)?, &random, runtime);
+        let (lower, whole) = (Layout::lower(7, 2)?, Layout::general(7, 7, 2)?);
+        for layout in [lower, whole] {
+            spread::<f64>(layout, &definite, runtime).solve(&b, runtime)?;
+        }
+        let a: TiledMatrix<f64> = spread(whole, &random, runtime);
+        a.least_squares(&b, runtime)?;
+        a.inverse(runtime)?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    })
+    .unwrap();
+}
+
+/// Each rank knew how its own part of such a series is joined, and was asked for all.
+#[test]
+fn a_solution_over_ranks_is_verified_if_the_environment_asks() {
+    let alone = "systems_are_solved_over_two_ranks";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", alone, "--include-ignored"])
+        .env("DATAFLOW_VERIFY", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }
 
 #[test]

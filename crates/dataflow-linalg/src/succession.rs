@@ -4,7 +4,7 @@ use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
-use dataflow_core::space::Erased;
+use dataflow_core::space::{Erased, is_verify_asked};
 use dataflow_core::{Error, Report};
 
 /// Runs this rank's part of spaces over matrices one after another, as one graph without a barrier.
@@ -14,7 +14,12 @@ pub(crate) fn run_series<'s, T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, Error> {
     let Rank(rank) = on.courier().rank();
-    let series = Erased::series(spaces, rank..rank + 1)?;
+    let ranks = match is_verify_asked() {
+        // What is verified is asked for the tasks of all ranks.
+        true => 0..on.courier().n_ranks() as u32,
+        false => rank..rank + 1,
+    };
+    let series = Erased::series(spaces, ranks)?;
     T::run_tiles(&series, of, on)
 }
 

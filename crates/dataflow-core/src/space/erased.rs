@@ -144,7 +144,8 @@ impl<'s, D: Datum> Erased<'s, D> {
     }
 
     /// Spaces one after another over the same data as one graph, on some ranks: `0..1` on one,
-    /// `0..n_ranks` where each knows of all; a rank may know of its own tasks only.
+    /// `0..n_ranks` where each knows of all; a rank may know of its own tasks only, unless the series is
+    /// [verified](super::verify()) before it runs.
     ///
     /// A task keeps its class, flows, rank and body, and in errors its name. No task is more urgent than
     /// one of an earlier space; the most urgent of later ones may be as urgent as the least urgent of an

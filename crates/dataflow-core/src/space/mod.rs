@@ -34,6 +34,8 @@ pub use name::TaskName;
 pub(crate) use name::in_order;
 #[doc(hidden)]
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
+#[doc(hidden)]
+pub use verify::is_verify_asked;
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]

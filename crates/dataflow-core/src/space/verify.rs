@@ -88,14 +88,19 @@ fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Fault> {
 /// Tasks up to which `DATAFLOW_VERIFY` has a space verified.
 const FEW: u64 = 100_000;
 
+/// Whether the environment has small spaces verified before they run.
+pub fn is_verify_asked() -> bool {
+    std::env::var_os("DATAFLOW_VERIFY").is_some_and(|asked| asked == "1")
+}
+
 /// Verifies a space that is about to run, if the environment asks for it and the space is small.
 pub(crate) fn verify_if_asked<T: TaskName>(
     space: &dyn Asked<T>,
     n_ranks: u32,
 ) -> Result<(), Error> {
-    match std::env::var_os("DATAFLOW_VERIFY") {
-        Some(asked) if asked == "1" => verify_small(space, n_ranks),
-        _ => Ok(()),
+    match is_verify_asked() {
+        true => verify_small(space, n_ranks),
+        false => Ok(()),
     }
 }
 
