@@ -48,7 +48,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Tiles that lie here before the run or after it.
+    /// Tiles that lie here before the run or after it, and what is kept with them.
     pub held: u128,
     /// What other ranks send, at most.
     pub received: u128,

@@ -5,10 +5,11 @@ use super::{Needs, gemm, matrix};
 use crate::error::LinalgError;
 use crate::kernel::Side;
 use crate::matrix::{Layout, Tile};
-use crate::qr::{Elimination, Options, alike};
+use crate::qr::{Elimination, Levels, Options, alike};
 use crate::scalar::Scalar;
 
-/// [`qr::Factor`](crate::qr::Factor): the matrix, its reflectors, and what they are made with.
+/// [`qr::Factor`](crate::qr::Factor): the matrix, its reflectors, what they are made with, and how urgent
+/// each task is, which nobody keeps with a lookahead.
 pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs {
     let view = View::of::<T>(layout);
     let (held, received) = reflectors::<T>(&view, options, |m, k| {
@@ -17,7 +18,7 @@ pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs
     // Tiles of other rows pass through, each in one place at a time, and on its way.
     let guests = view.sum(|_, n| 2 * usize::from(view.in_col(n)));
     matrix::<T>(layout).and(Needs {
-        held,
+        held: held + Levels::bytes((view.mt, view.nt)),
         received: received + guests,
         workspace: view.kernels(workers) + packed(&view, options),
     })

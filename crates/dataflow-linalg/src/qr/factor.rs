@@ -340,7 +340,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         if let Some(ahead) = self.lookahead {
             return ahead.urgency(self.nt, task.step().panel(), n);
         }
-        self.q.levels.of_step(task.step(), m, n).into()
+        self.q.levels().of_step(task.step(), m, n).into()
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {

@@ -7,9 +7,9 @@
 use super::elimination::{Elimination, RowStep};
 use crate::kernel::Below;
 
-/// The levels of all tasks: 8 bytes for each tile and each panel that reaches it.
+/// The levels of all tasks, whatever rank they are on: 8 bytes for each tile and each panel that reaches it.
 #[derive(Clone, Debug)]
-pub(super) struct Levels {
+pub(crate) struct Levels {
     nt: usize,
     /// Of panel k: rows from k on, the two steps that a row can have, columns from k on.
     panels: Vec<Vec<u32>>,
@@ -23,7 +23,7 @@ impl Levels {
             panels: Vec::new(),
         };
         let mt = elimination.mt() as usize;
-        let room = (0..elimination.panels() as usize).map(|k| vec![0; 2 * (mt - k) * (nt - k)]);
+        let room = (0..elimination.panels() as usize).map(|k| vec![0; Self::of_panel((mt, nt), k)]);
         levels.panels = room.collect();
         for k in (0..elimination.panels()).rev() {
             let kills = elimination.order(k).iter().rev();
@@ -35,6 +35,17 @@ impl Levels {
             }
         }
         levels
+    }
+
+    /// How many there are of a panel of mt × nt tiles.
+    fn of_panel((mt, nt): (usize, usize), k: usize) -> usize {
+        2 * (mt - k) * (nt - k)
+    }
+
+    /// The bytes that those of mt × nt tiles take.
+    pub(crate) fn bytes((mt, nt): (usize, usize)) -> u128 {
+        let of_panel = |k| Self::of_panel((mt, nt), k) as u128;
+        (0..mt.min(nt)).map(of_panel).sum::<u128>() * size_of::<u32>() as u128
     }
 
     /// Where the level of a row's step in column `n` lies.

@@ -54,6 +54,7 @@ pub use form::{form, triangle};
 pub use leading::{Compare, Found, Leading, LeadingTask};
 pub(crate) use least_squares::has_full_rank;
 pub use least_squares::{expect_full_rank, least_squares, least_squares_stages, solve};
+pub(crate) use levels::Levels;
 pub use order::{default_inner_block, default_tile_order};
 pub use pivoted::{Pivoted, default_rcond, least_squares_minimum_norm, pivoted, pseudo_inverse};
 pub(crate) use reflectors::alike;

@@ -13,6 +13,7 @@ use crate::matrix::{Layout, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// How a matrix is factored: part of what decides the bits of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,8 +51,8 @@ pub struct Reflectors<T: Scalar> {
     pub(super) layout: Layout,
     pub(super) options: Options,
     pub(super) elimination: Elimination,
-    /// How urgent the tasks of the factorisation are.
-    pub(super) levels: Levels,
+    /// How urgent the tasks of the factorisation are, once one of them was asked.
+    levels: OnceLock<Levels>,
     /// V of the rows that became triangles, below the diagonal of their tile.
     pub(super) v: Store<Tile<T>>,
     /// T of the rows that became triangles.
@@ -77,7 +78,7 @@ impl<T: Scalar> Reflectors<T> {
                 ib: options.inner_block(layout),
                 ..options
             },
-            levels: Levels::of(&elimination, layout.nt()),
+            levels: OnceLock::new(),
             elimination,
             v: empty("reflectors"),
             t: empty("triangles"),
@@ -130,6 +131,12 @@ impl<T: Scalar> Reflectors<T> {
     /// Which rows vanish under which.
     pub fn elimination(&self) -> &Elimination {
         &self.elimination
+    }
+
+    /// How urgent the tasks of the factorisation are, without a lookahead.
+    pub(super) fn levels(&self) -> &Levels {
+        let of = || Levels::of(&self.elimination, self.layout.nt());
+        self.levels.get_or_init(of)
     }
 
     /// The slot of tile (m, k) in the stores of its rank; elsewhere a number that stands for it.

@@ -3,9 +3,10 @@
 use super::trees::{any_lists, any_tree};
 use crate::kernel::{Backend, Below, Op, Side};
 use crate::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
+use crate::needs;
 use crate::qr::{
-    Apply, Arrange, Choice, Compare, Elimination, Factor, Leading, Lines, Options, Reduction,
-    Reflectors, Task, Tree,
+    Apply, Arrange, Choice, Compare, Elimination, Factor, Leading, Levels, Lines, Options,
+    Reduction, Reflectors, Task, Tree,
 };
 use dataflow_core::port::{Heap, Inline};
 use dataflow_core::prelude::*;
@@ -211,6 +212,18 @@ fn priorities_are_bottom_levels_for_every_tree() {
     );
     let space = Factor::new(&a, &q, Backend::Auto).unwrap();
     assert_eq!(space.priority(Task::Geqrt { m: 0, k: 0 }), 1166);
+}
+
+#[test]
+fn how_urgent_tasks_are_is_told_among_what_is_held() {
+    for (m, n) in [(0, 3), (5, 5), (7, 3), (3, 7)] {
+        let levels: usize = (0..m.min(n)).map(|k| 8 * (m - k) * (n - k)).sum();
+        assert_eq!(Levels::bytes((m, n)), levels as u128);
+    }
+    // Of so many tiles of a single element it is the most of all.
+    let layout = Layout::general(300, 300, 1).unwrap();
+    let needs = needs::qr::<f64>(&layout, Options::of_order(1), 1);
+    assert!(needs.held > Levels::bytes((300, 300)), "{needs:?}");
 }
 
 proptest! {
