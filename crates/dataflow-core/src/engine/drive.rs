@@ -432,6 +432,12 @@ impl<H> Visit<'_, H> {
         }
     }
 
+    /// What has begun was no body.
+    #[inline(always)]
+    pub fn ends_without_body(&mut self) {
+        self.began = None;
+    }
+
     /// A body has panicked, if one was running and that is recorded.
     pub fn ends_by_panic(&mut self, task: impl FnOnce(&mut Track) -> (TaskNumber, usize)) {
         if self.began.is_some() {

@@ -7,13 +7,18 @@
 use super::{Join, Recursive};
 use crate::engine::drop_quietly;
 use crate::sync::{SpinLock, lock};
+use crate::trace::TaskNumber;
 use std::sync::Arc;
 
 /// A call that has forked.
 pub(super) struct Frame<P: Recursive> {
     above: Above<P>,
+    forked: Forked,
     waiting: SpinLock<FrameState<P>>,
 }
+
+/// Of a run that is recorded: the number of the call that has forked, and when, in ticks.
+pub(super) type Forked = Option<(TaskNumber, u64)>;
 
 struct FrameState<P: Recursive> {
     /// Values that have not come.
@@ -40,9 +45,10 @@ impl<P: Recursive> Clone for Above<P> {
 
 impl<P: Recursive> Frame<P> {
     /// `n` calls, at least one, are forked; answers where the first one's value goes.
-    pub fn fork(above: Above<P>, n: usize, join: Join<P>) -> Above<P> {
+    pub fn fork(above: Above<P>, n: usize, join: Join<P>, forked: Forked) -> Above<P> {
         let frame = Frame {
             above,
+            forked,
             waiting: SpinLock::new(FrameState {
                 missing: n,
                 values: (0..n).map(|_| None).collect(),
@@ -78,16 +84,28 @@ impl<P: Recursive> Above<P> {
     }
 
     /// Brings a value, and whatever it completes; `Some` is the outermost call's. A value of `None`
-    /// is that of a call that failed. Becomes the place of each call that is joined, before it is: a join
-    /// may panic.
-    pub fn bring(&mut self, mut value: Option<P::Value>) -> Option<Option<P::Value>> {
+    /// is that of a call that failed. Becomes the place of each call that is joined, before it is, and
+    /// tells `joins`: a join may panic.
+    pub fn bring(
+        &mut self,
+        mut value: Option<P::Value>,
+        mut joins: impl FnMut(),
+    ) -> Option<Option<P::Value>> {
         while let Some(frame) = self.frame.take() {
             let (values, join) = frame.take_in(self.place, value)?;
             *self = frame.above.clone();
             let values: Option<Vec<_>> = values.into_iter().collect();
-            value = values.and_then(|values| Some(join?(values)));
+            value = values.zip(join).map(|(values, join)| {
+                joins();
+                join(values)
+            });
         }
         Some(value)
+    }
+
+    /// Which call has forked into this one, and when; `None` of the outermost, and where nothing is recorded.
+    pub fn forked(&self) -> Forked {
+        self.frame.as_ref()?.forked
     }
 
     /// The way to a call from the outermost: the place at each fork.
@@ -138,12 +156,12 @@ mod loom_models {
     fn loom_whoever_brings_the_last_value_joins_and_has_them_all() {
         loom::model(|| {
             let sum = |values: Vec<u64>| values.iter().sum();
-            let outer = Frame::<Sum>::fork(Above::nothing(), 2, Box::new(sum));
-            let inner = Frame::fork(outer.clone(), 2, Box::new(sum));
+            let outer = Frame::<Sum>::fork(Above::nothing(), 2, Box::new(sum), None);
+            let inner = Frame::fork(outer.clone(), 2, Box::new(sum), None);
             let bringing = [(outer.at(1), 1), (inner.at(0), 10)]
-                .map(|(mut above, value)| thread::spawn(move || above.bring(Some(value))));
+                .map(|(mut above, value)| thread::spawn(move || above.bring(Some(value), || ())));
             drop(outer);
-            let mine = inner.at(1).bring(Some(100));
+            let mine = inner.at(1).bring(Some(100), || ());
             drop(inner);
             let others = bringing.map(|thread| thread.join().unwrap());
             let ends: Vec<_> = others.into_iter().chain([mine]).flatten().collect();

@@ -10,8 +10,9 @@ use crate::engine::{
     Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, drive, drop_quietly,
     is_inside,
 };
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
+use crate::rank::Rank;
 use crate::space::Spelling;
 use crate::trace::{Fate, TaskNumber, Told};
 use std::collections::BTreeMap;
@@ -24,8 +25,11 @@ type QueuedCall<P> = (<P as Recursive>::Argument, Above<P>);
 
 /// In numbers of traces, above the number of a call stands that of its worker.
 const WORKER: u32 = 44;
-/// All calls are of one class.
+/// What a call completes is joined under its number and this.
+const JOINED: TaskNumber = 1 << (WORKER - 1);
+/// Classes: executors know calls alone, in traces joins have their own.
 const CALL: usize = 0;
+const JOIN: usize = 1;
 
 struct Run<'p, P: Recursive> {
     /// Failures are ordered by the ways to the calls.
@@ -54,6 +58,8 @@ struct Hand<P: Recursive> {
     keeper: Keeper,
     /// What is called or joined, for reports of panics.
     calling: Option<Above<P>>,
+    /// Which of the two, for traces.
+    class: usize,
 }
 
 /// Calls a problem; whatever `execute` does with the job, it is over when this returns.
@@ -110,6 +116,7 @@ impl<P: Recursive> Front for Run<'_, P> {
         Hand {
             keeper: self.shelves.keeper(worker),
             calling: None,
+            class: CALL,
         }
     }
 
@@ -125,20 +132,24 @@ impl<P: Recursive> Front for Run<'_, P> {
         (argument, above): QueuedCall<P>,
         visit: &mut Visit<'_, Hand<P>>,
     ) -> Option<QueuedCall<P>> {
-        visit.hand.calling = Some(above);
+        (visit.hand.calling, visit.hand.class) = (Some(above), CALL);
+        let number = Self::number(visit);
+        if visit.track.is_some() {
+            Self::note_ready(visit, number);
+        }
         visit.begins();
-        let called = visit.timed(CALL, |_| self.problem.call(argument));
+        let called = visit.timed(CALL, |_| self.call(argument));
         let fate = if called.is_ok() {
             Fate::Ran
         } else {
             Fate::Failed
         };
-        let number = Self::number(visit);
         visit.ends(fate, |_| (number, CALL));
         match called {
-            Ok(Call::Fork { arguments, join }) if !arguments.is_empty() => {
+            Ok(Call::Fork { arguments, join }) => {
                 let above = visit.hand.calling.take().unwrap_or_else(Above::nothing);
-                let first = Frame::fork(above, arguments.len(), join);
+                let forked = visit.track.as_ref().map(|track| (number, track.now()));
+                let first = Frame::fork(above, arguments.len(), join, forked);
                 let mut calls = arguments.into_iter().enumerate();
                 let next = calls.next().map(|(_, argument)| (argument, first.clone()));
                 for (place, argument) in calls.rev() {
@@ -146,7 +157,6 @@ impl<P: Recursive> Front for Run<'_, P> {
                 }
                 return next;
             }
-            Ok(Call::Fork { join, .. }) => self.bring(Some(join(Vec::new())), visit),
             Ok(Call::Done(value)) => self.bring(Some(value), visit),
             Err(error) => {
                 let way = visit
@@ -163,8 +173,8 @@ impl<P: Recursive> Front for Run<'_, P> {
     }
 
     fn panicked(&self, visit: &mut Visit<'_, Hand<P>>, text: &str) {
-        let number = Self::number(visit);
-        visit.ends_by_panic(|_| (number, CALL));
+        let (number, class) = (Self::number(visit), visit.hand.class);
+        visit.ends_by_panic(|_| (number, class));
         let way = visit.hand.calling.as_ref().map(Above::way);
         let task = way.map(|way| format!("{:?}", CallPath(way)));
         let text = format!("call panicked: {text}");
@@ -189,9 +199,28 @@ impl<P: Recursive> Run<'_, P> {
         }
     }
 
-    /// In traces calls are numbered by worker, as they come.
+    /// One call; a fork into no calls is joined at once, as a part of it.
+    fn call(&self, argument: P::Argument) -> Result<Call<P>, TaskError> {
+        Ok(match self.problem.call(argument)? {
+            Call::Fork { arguments, join } if arguments.is_empty() => Call::Done(join(Vec::new())),
+            called => called,
+        })
+    }
+
+    /// In traces calls are numbered by worker, as they come, and so are joins.
     fn number(visit: &Visit<'_, Hand<P>>) -> TaskNumber {
-        (visit.lane.worker() as u64) << WORKER | visit.tally.executed
+        let joined = if visit.hand.class == JOIN { JOINED } else { 0 };
+        (visit.lane.worker() as u64) << WORKER | joined | visit.tally.executed
+    }
+
+    /// A call was ready when the one above it had forked.
+    #[cold]
+    #[inline(never)]
+    fn note_ready(visit: &mut Visit<'_, Hand<P>>, number: TaskNumber) {
+        let forked = visit.hand.calling.as_ref().and_then(Above::forked);
+        if let (Some(track), Some((above, at))) = (&mut visit.track, forked) {
+            track.ready_at(number, Some(above), at);
+        }
     }
 
     /// What was noted becomes a trace.
@@ -202,14 +231,19 @@ impl<P: Recursive> Run<'_, P> {
         let told = Told {
             name: "recursion".to_string(),
             parameters: Vec::new(),
-            classes: vec!["call".to_string()],
+            classes: ["call", "join"].map(String::from).to_vec(),
             text: Spelling::of_numbers(|call| {
-                let number = call & ((1 << WORKER) - 1);
+                let number = call & (JOINED - 1);
                 format!("{number} of worker {}", call >> WORKER)
             }),
             wide: BTreeMap::new(),
         };
-        opened.close(told, &mut |_, _| {});
+        // A join waits for the call that brought the last of its values.
+        opened.close(told, &mut |task, hear| {
+            if task & JOINED != 0 {
+                hear(task & !JOINED, Rank::default());
+            }
+        });
     }
 
     fn queue(&self, call: QueuedCall<P>, visit: &mut Visit<'_, Hand<P>>) {
@@ -217,11 +251,21 @@ impl<P: Recursive> Run<'_, P> {
         visit.push(word, 0, || (Hint::None, CALL));
     }
 
-    /// Brings the value of what is called, and whatever it completes.
+    /// Brings the value of what is called, and whatever it completes: in traces one join.
     fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, Hand<P>>) {
+        visit.hand.class = JOIN;
+        visit.begins();
         let calling = visit.hand.calling.get_or_insert_with(Above::nothing);
-        let outermost = calling.bring(value);
+        let mut has_joined = false;
+        let outermost = calling.bring(value, || has_joined = true);
         visit.hand.calling = None;
+        match has_joined {
+            true => {
+                let number = Self::number(visit);
+                visit.ends(Fate::Ran, |_| (number, JOIN));
+            }
+            false => visit.ends_without_body(),
+        }
         if let Some(value) = outermost {
             *locked(&self.value) = Some(value);
         }

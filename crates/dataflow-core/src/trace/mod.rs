@@ -9,7 +9,8 @@
 //! A run writes notes only into memory that was allocated before it; notes that do not fit are counted
 //! ([`RankTrace::missing`]). The parts of a worker's time sum up to the whole, to the nanosecond.
 //! Nested tasks of a sequence are slices of their own inside their parent's; a scope or a recursion that
-//! any other body runs is a part of that body.
+//! any other body runs is a part of that body. What a call of a recursion completes is joined in a slice
+//! of its own, of the class `join`: one, however many calls above it are joined.
 //!
 //! # Elsewhere
 //! Files and pictures: the crate `dataflow-trace`.

@@ -212,8 +212,13 @@ impl Track {
 
     /// A task is ready, made so by the end of another or by being inserted.
     pub fn ready(&mut self, task: TaskNumber, source: Option<TaskNumber>) {
+        self.ready_at(task, source, self.now());
+    }
+
+    /// A task was ready at a time, in ticks.
+    pub fn ready_at(&mut self, task: TaskNumber, source: Option<TaskNumber>, at: u64) {
         self.note(Note {
-            begin: self.now(),
+            begin: at,
             end: source.map_or(0, |source| source + 1),
             task,
             kind: NoteKind::Ready,
