@@ -6,7 +6,7 @@
 
 use crate::bar::LegendKey;
 use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
-use crate::message::Arrow;
+use crate::message::{Arrow, by_rank};
 use crate::series::{self, Sample};
 use crate::text::{bytes, counted, percent, time};
 use crate::view::View;
@@ -216,9 +216,10 @@ pub(crate) fn pending(view: &View<'_>) -> Option<Picture> {
 
 /// Bytes held of what each rank received, over time.
 pub(crate) fn held(view: &View<'_>, all: &[Arrow]) -> Option<Picture> {
+    let received = by_rank(view, all, |message| message.to);
     let of = view
         .ranks()
-        .map(|(rank, _)| (rank, series::held(view, rank, all)))
+        .map(|(rank, _)| (rank, series::held(view, &received[rank])))
         .collect();
     over_time(view, of, None, |n| bytes(n as u64))
 }

@@ -7,7 +7,7 @@
 //! # Source
 //! *Trace Event Format*, Google, 2016: events X, M, C, s, f.
 
-use crate::message::{Arrow, all_arrows, seen};
+use crate::message::{Arrow, all_arrows, by_rank, seen};
 use crate::parameter::Parameters;
 use crate::series::{self, Sample};
 use crate::sink::Sink;
@@ -50,9 +50,10 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     for arrow in &arrows {
         file.arrow(arrow)?;
     }
+    let came = by_rank(view, &all, |message| message.to);
     for (rank, _) in view.ranks() {
         let ready = series::ready(view, rank);
-        let held = series::held(view, rank, &all);
+        let held = series::held(view, &came[rank]);
         file.counter(rank, "ready tasks", ready)?;
         file.counter(rank, "pending tasks", series::pending(view, rank))?;
         file.counter(rank, "received bytes held", held)?;

@@ -61,6 +61,19 @@ pub(crate) fn seen(view: &View<'_>, all: &[Arrow]) -> Vec<Arrow> {
     seen.copied().collect()
 }
 
+/// Arrows by the rank at one of their ends, an index in the trace.
+pub(crate) fn by_rank<'a>(
+    view: &View<'_>,
+    arrows: &'a [Arrow],
+    end: impl Fn(&Message) -> usize,
+) -> Vec<Vec<&'a Arrow>> {
+    let mut by_rank = vec![Vec::new(); view.trace.ranks.len()];
+    for arrow in arrows {
+        by_rank[end(&arrow.message)].push(arrow);
+    }
+    by_rank
+}
+
 /// For each task, its rank and a rank that read its output: who did.
 fn readers(view: &View<'_>) -> HashMap<(TaskNumber, usize, usize), Read> {
     let mut read: HashMap<_, Read> = HashMap::new();

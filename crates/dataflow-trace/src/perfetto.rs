@@ -11,12 +11,12 @@
 //! # Source
 //! `perfetto_trace.proto` of Perfetto 0.59: the numbers of fields below.
 
-use crate::message::{Arrow, all_arrows, seen};
+use crate::message::{Arrow, all_arrows, by_rank, seen};
 use crate::parameter::{Parameters, Value};
 use crate::protobuf::Encoded;
 use crate::series::{self, Sample};
 use crate::view::View;
-use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Slice, Span};
+use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Message, Slice, Span};
 use std::io;
 
 /// `Trace.packet`.
@@ -105,9 +105,13 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     }
     let all = all_arrows(view);
     let arrows = seen(view, &all);
+    let came = by_rank(view, &all, |message| message.to);
+    let sent = by_rank(view, &arrows, |message| message.from);
+    let received = by_rank(view, &arrows, |message| message.to);
     for (rank, _) in view.ranks() {
-        file.counters(rank, &all)?;
-        file.messages(rank, &arrows)?;
+        file.counters(rank, &came[rank])?;
+        file.sent(rank, &sent[rank])?;
+        file.received(rank, &received[rank])?;
     }
     file.finish()
 }
@@ -288,39 +292,46 @@ impl<'a, 'b> File<'a, 'b> {
         self.put(of, span.begin)
     }
 
-    /// What a rank posted and what it took in, by time; and when that had left, was heard of and asked
-    /// for, and had come. The arrow goes through all of them.
-    fn messages(&mut self, rank: usize, arrows: &[Arrow]) -> io::Result<()> {
-        for track in [SENT, RECEIVED] {
-            let mut events: Vec<(u64, usize, &Arrow)> = Vec::new();
-            for arrow in arrows {
-                let message = &arrow.message;
-                let sent = [(Some(message.span.begin), SEND), (message.left, LEFT)];
-                let received = [
-                    (message.heard, HEARD),
-                    (message.asked, ASKED),
-                    (message.there, THERE),
-                    (Some(message.span.end), TAKE_IN),
-                ];
-                let stamps = match track {
-                    SENT if message.from == rank => &sent[..],
-                    RECEIVED if message.to == rank => &received,
-                    _ => &[],
-                };
-                let stamps = stamps.iter();
-                events.extend(stamps.filter_map(|&(time, name)| Some((time?, name, arrow))));
-            }
-            events.sort_by_key(|(time, ..)| *time);
-            let uuid = self.track(rank, track);
-            let mut sequence = Sequence::new(uuid);
-            self.open(&sequence, false)?;
-            for (time, name, arrow) in events {
-                self.begin(&mut sequence, INSTANT, name, &[MESSAGE]);
-                self.message(&mut sequence, arrow);
-                let flow = if name == TAKE_IN { 48 } else { 47 };
-                self.event.fixed(flow, arrow.number as u64 + 1);
-                self.put(&mut sequence, time)?;
-            }
+    /// What a rank posted, and when it had left.
+    fn sent(&mut self, rank: usize, arrows: &[&Arrow]) -> io::Result<()> {
+        self.messages(self.track(rank, SENT), arrows, |message| {
+            [(Some(message.span.begin), SEND), (message.left, LEFT)]
+        })
+    }
+
+    /// What it took in, and when it had heard of that and asked for it, and that had come.
+    fn received(&mut self, rank: usize, arrows: &[&Arrow]) -> io::Result<()> {
+        self.messages(self.track(rank, RECEIVED), arrows, |message| {
+            [
+                (message.heard, HEARD),
+                (message.asked, ASKED),
+                (message.there, THERE),
+                (Some(message.span.end), TAKE_IN),
+            ]
+        })
+    }
+
+    /// Stamps of messages on a track, by time; the arrow goes through all of them.
+    fn messages<const N: usize>(
+        &mut self,
+        track: u64,
+        arrows: &[&Arrow],
+        stamps: impl Fn(&Message) -> [(Option<u64>, usize); N],
+    ) -> io::Result<()> {
+        let mut events: Vec<(u64, usize, &Arrow)> = Vec::new();
+        for arrow in arrows {
+            let stamps = stamps(&arrow.message).into_iter();
+            events.extend(stamps.filter_map(|(time, name)| Some((time?, name, *arrow))));
+        }
+        events.sort_by_key(|(time, ..)| *time);
+        let mut sequence = Sequence::new(track);
+        self.open(&sequence, false)?;
+        for (time, name, arrow) in events {
+            self.begin(&mut sequence, INSTANT, name, &[MESSAGE]);
+            self.message(&mut sequence, arrow);
+            let flow = if name == TAKE_IN { 48 } else { 47 };
+            self.event.fixed(flow, arrow.number as u64 + 1);
+            self.put(&mut sequence, time)?;
         }
         Ok(())
     }
@@ -339,12 +350,12 @@ impl<'a, 'b> File<'a, 'b> {
     }
 
     /// Ready and pending tasks and bytes held of a rank.
-    fn counters(&mut self, rank: usize, all: &[Arrow]) -> io::Result<()> {
+    fn counters(&mut self, rank: usize, came: &[&Arrow]) -> io::Result<()> {
         for number in [READY, PENDING, HELD] {
             let samples = match number {
                 READY => series::ready(self.view, rank),
                 PENDING => series::pending(self.view, rank),
-                _ => series::held(self.view, rank, all),
+                _ => series::held(self.view, came),
             };
             let uuid = self.track(rank, number);
             let mut sequence = Sequence::new(uuid);

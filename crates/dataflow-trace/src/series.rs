@@ -27,9 +27,8 @@ pub(crate) fn ready(view: &View<'_>, rank: usize) -> Vec<Sample> {
 /// Tasks of a rank of whose inputs some are there and some are not: the engine has a record of each.
 pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Sample> {
     let trace = view.trace;
-    let messages = trace.messages().iter();
-    let came = messages.filter(|message| message.to == rank);
-    let came: HashMap<_, _> = came
+    let came: HashMap<_, _> = trace
+        .messages_to(rank)
         .map(|message| ((message.task, message.from), message.span.end))
         .collect();
     let there = |input: At| {
@@ -50,10 +49,9 @@ pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Sample> {
 }
 
 /// Bytes that a rank has taken in and still holds: until the last reader has ended. Of all
-/// messages: what came before the window, or from a rank that is not seen, is held in it too.
-pub(crate) fn held(view: &View<'_>, rank: usize, all: &[Arrow]) -> Vec<Sample> {
-    let arrows = all.iter().filter(|arrow| arrow.message.to == rank);
-    let changes = arrows.flat_map(|arrow| {
+/// messages to it: what came before the window, or from a rank that is not seen, is held in it too.
+pub(crate) fn held(view: &View<'_>, received: &[&Arrow]) -> Vec<Sample> {
+    let changes = received.iter().flat_map(|arrow| {
         let bytes = arrow.message.bytes as i64;
         [(arrow.message.span.end, bytes), (arrow.released, -bytes)]
     });

@@ -180,8 +180,7 @@ impl States {
             begin: slice.ready,
             end: slice.span.begin,
         });
-        let messages = trace.messages().iter();
-        let to_here = messages.filter(|message| message.to == rank);
+        let to_here = trace.messages_to(rank);
         let lying = to_here.clone().map(Message::lying);
         States {
             opened: opened.unwrap_or(of.span.begin),

@@ -97,8 +97,8 @@ impl Trace {
         let (mut hidden, mut all) = (0, 0);
         for (rank, of) in self.ranks.iter().enumerate() {
             let n = of.workers.len() as u64;
-            let to_here = self.messages().iter().filter(|message| message.to == rank);
-            let under_way = merged(to_here.map(Message::under_way).collect());
+            let to_here = self.messages_to(rank).map(Message::under_way);
+            let under_way = merged(to_here.collect());
             all += n * under_way.iter().map(|span| span.length()).sum::<u64>();
             self.each_activity(rank, |_, activity| {
                 if let Doing::Body(_) = activity.doing {

@@ -15,6 +15,8 @@ pub(crate) struct Links {
     /// By rank: by slice, a range of its `inputs`; one more at the end.
     ranks: Vec<RankLinks>,
     messages: Vec<Message>,
+    /// By receiver, the places of its messages among them.
+    received: Vec<Vec<u32>>,
     /// All slices, who feeds before who is fed.
     order: Vec<At>,
 }
@@ -41,10 +43,15 @@ impl Links {
                 slice.from_afar = from_afar;
             }
         }
+        let mut received = vec![Vec::new(); ranks.len()];
+        for (place, message) in messages.iter().enumerate() {
+            received[message.to].push(place as u32);
+        }
         Links {
             order: order(ranks, &links),
             ranks: links,
             messages,
+            received,
         }
     }
 
@@ -59,6 +66,11 @@ impl Links {
 
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    pub fn messages_to(&self, rank: usize) -> impl Iterator<Item = &Message> + Clone {
+        let places = self.received.get(rank).into_iter().flatten();
+        places.map(|&place| &self.messages[place as usize])
     }
 
     /// The longest way through slices that `takes` accepts: its time in bodies, and its tasks.

@@ -351,6 +351,13 @@ impl Trace {
     pub fn messages(&self) -> &[Message] {
         self.links.messages()
     }
+
+    /// Those of them that went to a rank, by its index in [`ranks`](Self::ranks), in the same order.
+    ///
+    /// Costs a look at these alone.
+    pub fn messages_to(&self, rank: usize) -> impl Iterator<Item = &Message> + Clone {
+        self.links.messages_to(rank)
+    }
 }
 
 impl RankTrace {

@@ -92,26 +92,15 @@ fn slow_rank(trace: &Trace, own: &OwnTimes) -> Option<String> {
     if trace.ranks.len() < 2 {
         return None;
     }
-    // By class and rank, how long each took.
-    let mut bodies: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
-    let ran = trace.slices().filter(|(_, slice)| slice.fate == Fate::Ran);
-    for (at, slice) in ran {
-        let of_class = bodies.entry(slice.class);
-        let of_class = of_class.or_insert_with(|| vec![Vec::new(); trace.ranks.len()]);
-        of_class[at.rank].push(own.of(at));
-    }
+    let bodies = Bodies::by_class(trace, own);
     let ratio = |rank: usize| -> Option<f64> {
         // What this rank's bodies took, and what they would have taken elsewhere. By the median: one
         // long body makes no slow rank.
         let (mut took, mut would) = (0, 0);
-        for of_class in bodies.values() {
-            let others = of_class
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != rank);
-            let others = others.flat_map(|(_, bodies)| bodies).copied().collect();
-            if let (Some(own), Some(other)) = (median(of_class[rank].clone()), median(others)) {
-                let n = of_class[rank].len() as u64;
+        for of_class in &bodies {
+            let here = &of_class.by_rank[rank];
+            if let (Some(own), Some(other)) = (here.get(here.len() / 2), of_class.elsewhere(rank)) {
+                let n = here.len() as u64;
                 took += n * own;
                 would += n * other;
             }
@@ -129,9 +118,39 @@ fn slow_rank(trace: &Trace, own: &OwnTimes) -> Option<String> {
     })
 }
 
-fn median(mut lengths: Vec<u64>) -> Option<u64> {
-    let middle = lengths.len() / 2;
-    (middle < lengths.len()).then(|| *lengths.select_nth_unstable(middle).1)
+/// How long the bodies of a class took, ascending: on each rank, and on all of them.
+struct Bodies {
+    by_rank: Vec<Vec<u64>>,
+    all: Vec<u64>,
+}
+
+impl Bodies {
+    fn by_class(trace: &Trace, own: &OwnTimes) -> Vec<Bodies> {
+        let mut classes: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
+        let ran = trace.slices().filter(|(_, slice)| slice.fate == Fate::Ran);
+        for (at, slice) in ran {
+            let of_class = classes.entry(slice.class);
+            let of_class = of_class.or_insert_with(|| vec![Vec::new(); trace.ranks.len()]);
+            of_class[at.rank].push(own.of(at));
+        }
+        classes.into_values().map(Bodies::sorted).collect()
+    }
+
+    fn sorted(mut by_rank: Vec<Vec<u64>>) -> Self {
+        let mut all = by_rank.concat();
+        all.sort_unstable();
+        by_rank.iter_mut().for_each(|own| own.sort_unstable());
+        Bodies { by_rank, all }
+    }
+
+    /// The median of all but those of a rank: found in what is sorted, without a list of theirs.
+    fn elsewhere(&self, rank: usize) -> Option<u64> {
+        let own = &self.by_rank[rank];
+        let middle = (self.all.len() - own.len()) / 2;
+        let up_to = |lengths: &[u64], most: u64| lengths.partition_point(|&length| length <= most);
+        let is_below = |&length: &u64| up_to(&self.all, length) - up_to(own, length) <= middle;
+        self.all.get(self.all.partition_point(is_below)).copied()
+    }
 }
 
 /// Messages from one rank to another, and nanoseconds that all of them took.
@@ -300,6 +319,29 @@ mod tests {
         assert_eq!(found, expected);
         let found = of_some(&[(0, 950)]);
         assert!(found.ends_with(": only faster bodies or more workers help."));
+    }
+
+    #[test]
+    fn the_median_elsewhere_is_that_of_the_list_of_all_others() {
+        let mut number = 1_u64;
+        let mut next = |below: u64| {
+            number = number.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (number >> 33) % below
+        };
+        for most in [1, 3, 40] {
+            let mut bodies = || (0..next(9)).map(|_| next(most)).collect::<Vec<u64>>();
+            let by_rank: Vec<_> = (0..7).map(|_| bodies()).collect();
+            let sorted = Bodies::sorted(by_rank.clone());
+            for rank in 0..by_rank.len() {
+                let mut others = by_rank.clone();
+                others.remove(rank);
+                let mut others = others.concat();
+                others.sort_unstable();
+                let median = others.get(others.len() / 2).copied();
+                assert_eq!(sorted.elsewhere(rank), median, "{by_rank:?} {rank}");
+            }
+        }
+        assert_eq!(Bodies::sorted(vec![vec![5, 3], vec![]]).elsewhere(0), None);
     }
 
     #[test]
