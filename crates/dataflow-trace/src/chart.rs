@@ -280,16 +280,21 @@ fn over_time(
     Some(picture)
 }
 
-/// The tasks whose bodies ran, to whatever end: not those that were skipped.
-fn bodies<'v>(view: &'v View<'_>) -> impl Iterator<Item = &'v Slice> {
-    let slices = view.all_slices().map(|(_, slice)| slice);
-    slices.filter(|slice| slice.fate != Fate::Skipped)
+/// The tasks whose bodies ran, to whatever end: not those that were skipped. And how long each ran itself.
+fn bodies<'v>(view: &'v View<'_>) -> impl Iterator<Item = (&'v Slice, u64)> {
+    view.ranks().flat_map(move |(rank, of)| {
+        let own = view.own_times(rank);
+        let workers = 0..of.workers.len();
+        let slices = workers.flat_map(move |worker| view.slices(rank, worker));
+        let ran = slices.filter(|(_, slice)| slice.fate != Fate::Skipped);
+        ran.map(move |(at, slice)| (slice, own[at.slice]))
+    })
 }
 
 /// Of each class, how long bodies took, by where their data lay.
 pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
     let mut times: BTreeMap<usize, Vec<(u64, Locality)>> = BTreeMap::new();
-    for slice in bodies(view) {
+    for (slice, time) in bodies(view) {
         let data = match (slice.from_afar, slice.stolen) {
             (true, _) => Locality::FromAfar,
             (false, true) => Locality::Stolen,
@@ -298,7 +303,7 @@ pub(crate) fn histograms(view: &View<'_>) -> Option<Picture> {
         times
             .entry(view.class(slice))
             .or_default()
-            .push((slice.span.length(), data));
+            .push((time, data));
     }
     if times.is_empty() {
         return None;
@@ -405,8 +410,7 @@ fn histogram(
 /// Bodies of a class in numbers: count, sum, mean, longest.
 pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
     let mut sums: BTreeMap<usize, (u64, u64, u64, u64)> = BTreeMap::new();
-    for slice in bodies(view) {
-        let length = slice.span.length();
+    for (slice, length) in bodies(view) {
         let waited = slice.span.begin.saturating_sub(slice.ready);
         let of = sums.entry(view.class(slice)).or_default();
         *of = (of.0 + 1, of.1 + length, of.2.max(length), of.3 + waited);
@@ -450,6 +454,26 @@ mod tests {
         };
         let rank = RankTrace::new(Rank(0), span, vec![slices.collect()]);
         Trace::new("run", ["Gemm"], vec![rank])
+    }
+
+    /// What nested tasks took counted twice, once as their parent's.
+    #[test]
+    fn what_nested_tasks_take_is_no_time_of_their_parents() {
+        let slice = |class, begin, end| Slice {
+            task: u64::from(class),
+            class,
+            span: Span { begin, end },
+            ..Slice::default()
+        };
+        let slices = vec![slice(0, 0, 100), slice(1, 20, 80)];
+        let span = Span { begin: 0, end: 100 };
+        let rank = RankTrace::new(Rank(0), span, vec![slices]);
+        let trace = Trace::new("nested", ["Outer", "Inner"], vec![rank]);
+        let rows = numbers(&View::of(&trace));
+        let sums: Vec<_> = rows.iter().map(|row| (&row[0][..], &row[2][..])).collect();
+        assert_eq!(sums, [("Outer", "40 ns"), ("Inner", "60 ns")]);
+        let times: Vec<_> = bodies(&View::of(&trace)).map(|(_, time)| time).collect();
+        assert_eq!(times, [40, 60]);
     }
 
     /// Skipped tasks were the bulk of the bodies, which took no time on average.

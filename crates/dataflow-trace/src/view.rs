@@ -241,6 +241,17 @@ impl<'a> View<'a> {
         workers
     }
 
+    /// How long the body of each slice of a rank ran itself, seen or not: without the tasks of its own.
+    pub(crate) fn own_times(&self, rank: usize) -> Vec<u64> {
+        let mut own = vec![0; self.trace.ranks[rank].slices.len()];
+        for activity in self.trace.activities_of(rank).into_iter().flatten() {
+            if let Doing::Body(slice) = activity.doing {
+                own[slice] += activity.span.length();
+            }
+        }
+        own
+    }
+
     /// The index of a slice's class, one beyond the last if it is none of the trace's.
     pub(crate) fn class(&self, slice: &Slice) -> usize {
         usize::from(slice.class).min(self.trace.classes.len())
