@@ -1,6 +1,6 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport};
+use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, write_if_longest};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::Tracer;
@@ -58,7 +58,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// With `DATAFLOW_TRACE` in the environment of every rank (a file, in the format of its extension) the
 /// runs of the program are recorded, unless `settings` ask for [traces](RuntimeBuilder::trace) themselves.
 /// When all ranks have ended well, rank 0 writes the longest with the parts of all; if one fails, it writes its
-/// own part. Until then the traces of all runs are kept.
+/// own part; not if the process has written that of a longer run before, in another launch or on another
+/// runtime. Until then the traces of all runs are kept.
 ///
 /// # Errors
 /// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, or an error
@@ -134,23 +135,20 @@ fn with_page<R, E>(
     }
 }
 
-/// Writes the longest trace, of all ranks or of rank 0 alone. The program's answer stands, whatever comes
-/// of it.
+/// Writes the longest trace, of all ranks or of rank 0 alone, unless one before was longer. The program's
+/// answer stands, whatever comes of it.
 fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
-    let tell = |fault: String| eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
     let own = || runtime.tracer().map_or_else(Vec::new, Tracer::take);
     let traces = match of_all {
         true => runtime.traces().unwrap_or_else(|fault| {
-            tell(fault.to_string());
+            eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
             own()
         }),
         false => own(),
     };
     let longest = traces.iter().max_by_key(|trace| trace.length());
-    if let Some(trace) = longest.filter(|_| runtime.rank() == Rank(0))
-        && let Err(fault) = dataflow_trace::write(trace, path)
-    {
-        tell(fault.to_string());
+    if let Some(trace) = longest.filter(|_| runtime.rank() == Rank(0)) {
+        write_if_longest(trace, path);
     }
 }
 

@@ -6,7 +6,7 @@ use dataflow_core::Error;
 use dataflow_core::trace::{Trace, Tracer};
 use std::env;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Bytes of notes, where nobody says how many: eight million tasks.
@@ -98,19 +98,22 @@ fn page() -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Writes the trace of the longest run so far to a file.
+/// Writes the trace of each run that is the longest so far to a file.
 fn tracer_to(path: PathBuf) -> Tracer {
-    let longest = Mutex::new(0);
-    let write = move |trace: Trace| {
-        let mut longest = longest.lock().unwrap_or_else(PoisonError::into_inner);
-        if trace.length() > *longest {
-            *longest = trace.length();
-            if let Err(fault) = dataflow_trace::write(&trace, &path) {
-                eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
-            }
+    Tracer::new(TRACE_ROOM).telling(move |trace| write_if_longest(&trace, &path))
+}
+
+/// Writes a trace to the file that `DATAFLOW_TRACE` names, if its run is the longest of this process,
+/// whichever runtime made it.
+pub(crate) fn write_if_longest(trace: &Trace, path: &Path) {
+    static LONGEST: Mutex<u64> = Mutex::new(0);
+    let mut longest = LONGEST.lock().unwrap_or_else(PoisonError::into_inner);
+    if trace.length() > *longest {
+        *longest = trace.length();
+        if let Err(fault) = dataflow_trace::write(trace, path) {
+            eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
         }
-    };
-    Tracer::new(TRACE_ROOM).telling(write)
+    }
 }
 
 /// A variable of the environment; `None` if it is not set or empty.

@@ -70,6 +70,25 @@ fn a_program_that_starts_its_runtime_from_the_environment() {
 
 #[test]
 #[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_with_three_runtimes() {
+    let sleeps = |name: &'static str, milliseconds| {
+        Independent::new(name, 1, move |_| {
+            std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+            Ok(())
+        })
+    };
+    let own = Runtime::from_env().unwrap();
+    own.run(&sleeps("the longest run", 500)).unwrap();
+    let shared = Runtime::shared().unwrap();
+    shared.run(&sleeps("a short run", 0)).unwrap();
+    let launched = dataflow::launch(Runtime::builder().threads(1), |runtime| {
+        runtime.run(&sleeps("a short run, launched", 0))
+    });
+    launched.unwrap();
+}
+
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
 fn a_program_that_launches_two_ranks() {
     let settings = Runtime::builder().threads(1).ranks(2);
     let launched = dataflow::launch(settings, |runtime| runtime.gather(vec![7]));
@@ -134,6 +153,17 @@ fn the_environment_asks_for_a_page_about_the_longest_run() {
     assert!(!printed.contains("refused"), "{printed}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("2 ranks × 1 worker"), "{page}");
+}
+
+/// Each runtime kept a longest run of its own, and wrote it over the page of the others.
+#[test]
+fn the_longest_run_of_a_process_keeps_its_page_whichever_runtime_made_it() {
+    let page = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("from-three-runtimes.html");
+    // From an earlier run of this test.
+    let _ = std::fs::remove_file(&page);
+    with_trace("a_program_with_three_runtimes", &page);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("<h1>the longest run</h1>"), "{page}");
 }
 
 /// What rank 0 had recorded was dropped when the other's part did not come.
