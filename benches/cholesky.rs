@@ -85,7 +85,8 @@ fn measure_all(settings: &Settings) -> Outcome {
         }
         rows.push(race.run(settings.race.rounds(n))?);
     }
-    settings.race.keep("cholesky", rows)
+    let usual = settings.format == [TileFormat::ColumnMajor] && settings.sub.is_empty();
+    settings.race.keep("cholesky", rows, usual)
 }
 
 /// Every combination of backend, tile order and format that was asked for.

@@ -78,7 +78,7 @@ fn measure_all(settings: &Settings) -> Outcome {
     }
     if settings.tall {
         let rows = tall::measure(&settings.race)?;
-        return settings.race.keep("factor", rows);
+        return settings.race.keep("factor", rows, true);
     }
     let routines = match &settings.routine[..] {
         [] => Routine::value_variants(),
@@ -104,7 +104,7 @@ fn measure_all(settings: &Settings) -> Outcome {
     if is_asked_for_all && !race.sweep && race.threads.is_none() {
         rows.extend(tall::measure(race)?);
     }
-    settings.race.keep("factor", rows)
+    settings.race.keep("factor", rows, settings.ib.is_empty())
 }
 
 /// Every combination of backend, tile order and inner block that was asked for.

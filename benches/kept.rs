@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! A bench replaces its rows of the same names and leaves others; a quick run keeps nothing, nor does one
-//! that was told how many threads to take. The files lie in the target folder, one a bench; a baseline is all
+//! that was told what the library chooses: threads, tile orders, inner blocks, formats. The files lie in the target folder, one a bench; a baseline is all
 //! of them in one file under a name.
 //!
 //! # Elsewhere

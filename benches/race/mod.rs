@@ -69,9 +69,11 @@ impl Settings {
         self.quick || !self.bench
     }
 
-    /// Keeps the rows of a bench, unless it was quick, a sweep, or told how many threads to take.
-    pub fn keep(&self, bench: &str, rows: Vec<Row>) -> Outcome {
-        if !self.is_quick() && !self.sweep && self.threads.is_none() {
+    /// Keeps the rows of a bench, unless it was quick, a sweep, or told something that the library
+    /// chooses: how many threads, tile orders, or what is not `usual` of the bench's own.
+    pub fn keep(&self, bench: &str, rows: Vec<Row>, usual: bool) -> Outcome {
+        let chosen = usual && self.nb.is_empty() && self.threads.is_none();
+        if chosen && !self.is_quick() && !self.sweep {
             kept::keep(bench, machine(), rows)?;
         }
         Ok(())
