@@ -88,7 +88,8 @@ impl Machine {
     /// returned, by rank.
     ///
     /// Cost: some microseconds for each task and message, some kilobytes for each rank, and a hundred
-    /// megabytes of addresses for a hundred ranks.
+    /// megabytes of addresses for a hundred ranks. Where runs are recorded, two more kilobytes for each worker
+    /// at least, and a hundred bytes or so for each task and message.
     ///
     /// # Errors
     /// If the ranks wait for each other without end, or beyond the weather's deadline.

@@ -33,6 +33,11 @@ impl Clock {
         }
     }
 
+    /// Whether somebody else tells it.
+    pub(super) fn is_given(&self) -> bool {
+        self.given.is_some()
+    }
+
     /// Ticks since some moment: cycles, or nanoseconds.
     #[inline(always)]
     pub fn now(&self) -> u64 {

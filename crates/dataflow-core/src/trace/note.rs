@@ -57,7 +57,10 @@ pub(super) struct Noted {
 }
 
 /// Notes in a chunk of room: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
-pub(super) const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
+const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
+/// The same in time that somebody else tells, in which a page that is touched costs none: 2 KiB. There may
+/// be thousands of ranks with a few notes each.
+const SMALL_CHUNK: usize = 64;
 
 /// Locks also what a panicking thread has left behind.
 pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,21 +71,30 @@ pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct ChunkPool {
     spare: Mutex<Vec<Vec<Note>>>,
+    /// Notes in a chunk.
+    notes: usize,
+    /// Whether chunks are made before they are needed.
+    prepares: bool,
     most: usize,
     made: AtomicUsize,
 }
 
 impl ChunkPool {
-    pub(super) fn new(bytes: usize) -> Self {
+    /// Of so many bytes, for notes by this clock.
+    pub(super) fn new(bytes: usize, clock: &Clock) -> Self {
+        let prepares = !clock.is_given();
+        let notes = if prepares { CHUNK } else { SMALL_CHUNK };
         ChunkPool {
             spare: Mutex::default(),
-            most: bytes / (CHUNK * size_of::<Note>()),
+            notes,
+            prepares,
+            most: bytes / (notes * size_of::<Note>()),
             made: Default::default(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.most * CHUNK * size_of::<Note>()
+        self.most * self.notes * size_of::<Note>()
     }
 
     /// How many chunks there are.
@@ -90,13 +102,16 @@ impl ChunkPool {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Makes room for a run, and touches its pages.
+    /// Makes room for a run, and touches its pages, where that takes time.
     pub(super) fn prepare(&self, n_workers: usize, n_tasks: Option<u64>) {
+        if !self.prepares {
+            return;
+        }
         /// Of a run of which nobody knows how long it will be: 4 MiB a worker to begin with.
         const UNKNOWN: usize = if cfg!(miri) { 1 } else { 64 };
         let tasks = match n_tasks {
             // Beside the tasks there are visits and messages.
-            Some(n) => (n as usize).saturating_add(n as usize / 2) / CHUNK + 2 * n_workers + 1,
+            Some(n) => (n as usize).saturating_add(n as usize / 2) / self.notes + 2 * n_workers + 1,
             None => UNKNOWN * n_workers,
         };
         let mut spare = held(&self.spare);
@@ -110,7 +125,7 @@ impl ChunkPool {
         let more = |made: usize| (made < self.most).then_some(made + 1);
         let made = (self.made).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         made.ok()?;
-        let mut chunk = vec![Note::default(); CHUNK];
+        let mut chunk = vec![Note::default(); self.notes];
         // Written, not zeroed by the system: the pages are there.
         chunk.iter_mut().for_each(|note| note.other = u32::MAX);
         chunk.clear();
@@ -342,5 +357,25 @@ impl Track {
             missing: self.missing,
             names: self.names,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Ten thousand simulated ranks of eight workers took eleven gigabytes before their first task.
+    #[test]
+    fn room_is_made_before_a_run_unless_its_time_is_given() {
+        let pools = [Clock::of_machine(), Clock::given(|| 0)].map(|clock| {
+            let pool = ChunkPool::new(1 << 22, &clock);
+            assert_eq!(pool.bytes(), 1 << 22);
+            pool.prepare(8, Some(1000));
+            pool
+        });
+        assert!(pools[0].n_chunks() > 8);
+        assert_eq!(pools[1].n_chunks(), 0);
+        let chunk = pools[1].chunk().unwrap();
+        assert!(chunk.capacity() * size_of::<Note>() <= 2048);
     }
 }

@@ -45,11 +45,12 @@ impl Tracer {
         Self::with_clock(bytes, Clock::of_machine())
     }
 
-    /// The same, by another clock.
+    /// The same, by another clock. By one that is [given](Clock::given) room is made as it is needed, two
+    /// kilobytes at a time.
     pub fn with_clock(bytes: usize, clock: Clock) -> Self {
         Tracer {
+            room: Arc::new(ChunkPool::new(bytes, &clock)),
             clock,
-            room: Arc::new(ChunkPool::new(bytes)),
             traces: Arc::default(),
             paused: Arc::default(),
             hear: None,
@@ -66,7 +67,7 @@ impl Tracer {
     pub fn another(&self) -> Self {
         Tracer {
             clock: self.clock.clone(),
-            room: Arc::new(ChunkPool::new(self.room.bytes())),
+            room: Arc::new(ChunkPool::new(self.room.bytes(), &self.clock)),
             traces: Arc::default(),
             paused: Arc::new(AtomicBool::new(!self.is_on())),
             hear: self.hear.clone(),
