@@ -7,7 +7,7 @@
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
-use super::{Cause, Fate, Trace};
+use super::{At, Cause, Fate, Slice, Trace};
 use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
@@ -220,7 +220,7 @@ fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
 /// Why nothing was ready: a long body, a long chain, or work that lies on one rank.
 fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     let limits = &told.limits;
-    let length = |at: &super::At| own.of(*at);
+    let length = |at: &At| own.of(*at);
     let longest = limits.path_tasks.iter().max_by_key(|at| length(at));
     let is_path = part(limits.path, told.length) >= 0.7;
     if let Some(at) = longest
@@ -242,19 +242,33 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
             time(told.length),
         );
     }
-    let in_turn = limits.path_tasks.len();
     if part(limits.path, told.length) < 0.5 {
-        return format!(
-            "What is urgent runs late: workers find nothing ready {} of their time, though the longest chain, of {in_turn} tasks, takes {} of {}.",
-            percent(too_little(told)),
-            time(limits.path),
-            time(told.length),
-        );
+        return runs_late(trace, told, own);
     }
     let bodies = told.in_bodies() * told.n_workers as f64;
     format!(
-        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {in_turn} tasks takes {} of {}.",
+        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {} tasks takes {} of {}.",
         told.n_workers,
+        limits.path_tasks.len(),
+        time(limits.path),
+        time(told.length),
+    )
+}
+
+/// Nothing was ready, though no long body, no long chain and no rank with more work than others is known.
+fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
+    let waited = percent(too_little(told));
+    // What follows a task waits for the tasks of its own too, which is not recorded.
+    let is_nested = |(at, slice): (At, &Slice)| own.of(at) < slice.span.length();
+    if trace.slices().any(is_nested) {
+        return format!(
+            "Workers find nothing ready {waited} of their time; how long the longest chain is, is not known where tasks have tasks of their own."
+        );
+    }
+    let limits = &told.limits;
+    format!(
+        "What is urgent runs late: workers find nothing ready {waited} of their time, though the longest chain, of {} tasks, takes {} of {}.",
+        limits.path_tasks.len(),
         time(limits.path),
         time(told.length),
     )
@@ -264,7 +278,7 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
 mod tests {
     use super::*;
     use crate::rank::Rank;
-    use crate::trace::{RankTrace, Slice, Span};
+    use crate::trace::{RankTrace, Span};
 
     /// The verdict on one task of a class, of which a worker ran nothing else.
     fn of_one(class: &str, end: u64) -> String {
@@ -319,6 +333,14 @@ mod tests {
         assert_eq!(found, expected);
         let found = of_some(&[(0, 950)]);
         assert!(found.ends_with(": only faster bodies or more workers help."));
+    }
+
+    /// The policy was blamed for a chain that breaks at every parent.
+    #[test]
+    fn nested_tasks_have_no_chain_that_could_run_late() {
+        let found = of_some(&[(0, 410), (100, 310), (500, 910), (600, 810)]);
+        let expected = "Workers find nothing ready 18 % of their time; how long the longest chain is, is not known where tasks have tasks of their own.";
+        assert_eq!(found, expected);
     }
 
     #[test]
