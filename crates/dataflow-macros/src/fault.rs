@@ -1,7 +1,7 @@
 //! What is wrong with a program, said where it is written.
 
 use crate::lower::Lowered;
-use crate::parse::{Access, End, Space, Statement};
+use crate::parse::{End, Space, Statement};
 use dataflow_affine::{Fault, Inexact, Reason, System};
 use syn::Error;
 
@@ -28,9 +28,9 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
     let name = &statement.name;
     let of = |statement: usize, access: usize| {
         let by = lowered.statements[statement];
-        (&by.name, shown(&by.accesses[access]))
+        (&by.name, by.accesses[access].shown())
     };
-    let own = |at: usize| shown(&statement.accesses[at]);
+    let own = |at: usize| statement.accesses[at].shown();
     let element = fault.access.map(own).unwrap_or_default();
     let context = &lowered.program.statements()[fault.statement].base;
     let under = |guard: &System| match lowered.program.guard(guard, context) {
@@ -143,13 +143,4 @@ fn inexact_text(lowered: &Lowered<'_>, name: &syn::Ident, inexact: &Inexact) -> 
          its own",
         program.name(inexact.var)
     )
-}
-
-/// `A[m, k]` as it is written.
-fn shown(access: &Access) -> String {
-    let text = access.element.to_string();
-    text.replace(" ,", ",")
-        .replace(" [", "[")
-        .replace("[ ", "[")
-        .replace(" ]", "]")
 }

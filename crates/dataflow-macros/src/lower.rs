@@ -1,6 +1,6 @@
 //! From what is written to a program of `dataflow-affine`.
 
-use crate::parse::{End, Family, For, If, Item, Relation, Space, Statement};
+use crate::parse::{Access, End, Family, For, If, Item, Relation, Space, Statement};
 use dataflow_affine::{Affine, Condition, Mode, Program, System, Var, disjoint};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -90,6 +90,7 @@ pub fn lower(space: &Space) -> Result<Lowered<'_>> {
         lowered.relations.push(relation);
         lowered.by_lines |= !orders;
     }
+    lowered.expect_ordered(space)?;
     Ok(lowered)
 }
 
@@ -340,6 +341,30 @@ impl Lowered<'_> {
         Ok((relation, is_order))
     }
 
+    /// No edge of an `order` family is lost: its elements order tasks by loops, or where all edges are
+    /// lines, each by a line.
+    fn expect_ordered(&self, space: &Space) -> Result<()> {
+        for (number, statement) in self.statements.iter().enumerate() {
+            let its = &self.program.statements()[number].accesses;
+            for (at, access) in statement.accesses.iter().enumerate() {
+                let family = &space.families[its[at].family];
+                let is_element = family.is_order && !family.is_flow;
+                if is_element && self.has_line(number, at) != self.by_lines {
+                    return Err(without_edge(statement, access, self.by_lines));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an access is an end of some line.
+    fn has_line(&self, statement: usize, access: usize) -> bool {
+        let ends =
+            |line: &dataflow_affine::Relation| [Some(line.source.clone()), line.target.clone()];
+        let mut ends = self.relations.iter().flat_map(ends).flatten();
+        ends.any(|end| (end.statement, end.access) == (statement, access))
+    }
+
     fn end(&self, end: &End, scope: &Scope) -> Result<dataflow_affine::End> {
         let found = self.statements.iter().position(|s| s.name == end.class);
         let Some(statement) = found else {
@@ -416,6 +441,22 @@ fn idents(tokens: TokenStream) -> Vec<Ident> {
         _ => Vec::new(),
     };
     tokens.into_iter().flat_map(names).collect()
+}
+
+/// An element of an `order` family that is not ordered by what says the edges of its space.
+fn without_edge(statement: &Statement, access: &Access, by_lines: bool) -> Error {
+    let (name, element) = (&statement.name, access.shown());
+    let text = match by_lines {
+        true => format!(
+            "no line names `{element}` of `{name}`, and in this space lines say all edges: write \
+             `order done` for it and a line, `{name} {{ … }}.done -> …`"
+        ),
+        false => format!(
+            "`{element}` of `{name}` orders tasks as the loops do, and no line changes that: write \
+             `order done` for it, which lines order"
+        ),
+    };
+    Error::new_spanned(&access.element, text)
 }
 
 fn wrong_parameters(of: &Statement, at: &Ident, loops: &[&Ident]) -> Error {

@@ -134,6 +134,17 @@ pub struct Access {
     pub kind: Option<LitStr>,
 }
 
+impl Access {
+    /// `A[m, k]` as it is written.
+    pub fn shown(&self) -> String {
+        let text = self.element.to_string();
+        text.replace(" ,", ",")
+            .replace(" [", "[")
+            .replace("[ ", "[")
+            .replace(" ]", "]")
+    }
+}
+
 const MODES: [&str; 6] = ["read", "optional", "update", "give", "new", "order"];
 
 impl Parse for Space {

@@ -377,7 +377,43 @@ const UNRELATED: &[(&str, &str, &str)] = &[
         "x",
         "which datum? Say `read x = A[…]`; only relations between tasks feed flows without one",
     ),
+    // The line about data switched the edges of the loops off: `R` ran before `S`.
+    (
+        "S { i } for i in 0..n: update a = A[i, i], new h = H[i]; \
+         R { i } for i in 0..n: new t, read h = H[i]; S { i }.a -> home;",
+        "H[i]",
+        "no line names `H[i]` of `S`, and in this space lines say all edges: write `order done` for it and a \
+         line, `S { … }.done -> …`",
+    ),
+    // The edges of the loops are said already, and the line was read and forgotten.
+    (
+        "for i in 0..n { S { i }: new h = H[i]; R { i }: read h = H[i]; } \
+         S { i }.h -> R { i: i + 1 }.h;",
+        "H[i]",
+        "`H[i]` of `S` orders tasks as the loops do, and no line changes that: write `order done` for it, \
+         which lines order",
+    ),
 ];
+
+/// Spaces of lines and of loops that lose no edge.
+const ORDERED: &[&str] = &[
+    "S { i } for i in 0..n: update a = A[i, i], new h = H[i]; R { i } for i in 0..n: new t, read h = H[i]; \
+     S { i }.a -> home; S { i }.h -> R { i }.h;",
+    "S { i } for i in 0..n: update a = A[i, i], order done; R { i } for i in 0..n: new t, order after; \
+     S { i }.a -> home; S { i }.done -> R { i }.after;",
+    "for i in 0..n { S { i }: new h = H[i], order done; R { i }: read h = H[i], order after; } \
+     S { i }.done -> R { i: i + 1 }.after;",
+];
+
+#[test]
+fn what_only_orders_keeps_its_edges_by_loops_or_by_lines() {
+    for written in ORDERED {
+        let space = syn::parse_str::<Space>(&space(written)).expect("a space");
+        let made = expand(&space).unwrap_or_else(|error| panic!("{written}: {error}"));
+        let made = made.to_string();
+        assert!(made.contains("Task :: R { i"), "{written}:\n{made}");
+    }
+}
 
 #[test]
 fn lines_that_do_not_make_a_graph_are_refused() {

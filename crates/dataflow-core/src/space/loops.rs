@@ -120,7 +120,9 @@
 /// each family of edges gives their source and target; both ends are derived from it. Names in a line
 /// that are no parameters are variables of the line. A line holds wherever both tasks are in the space,
 /// and `for` and `if` narrow that. A flow that no line feeds comes from home; a flow that goes home needs a
-/// line. A statement of Cholesky and two lines:
+/// line. Where a line is about data, lines say all edges: an element of an `order` family that none names is
+/// refused. Lines that only order are added to what loops say, and name flows `order done`, no elements.
+/// A statement of Cholesky and two lines:
 /// ```text
 /// Gemm { m, n, k } for k in 0..nt, m in k + 1..nt, n in k + 1..m:
 ///     update tile = A[m, n], read left, read right => *tile -= *left * *right;
