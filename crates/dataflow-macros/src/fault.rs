@@ -3,7 +3,7 @@
 use crate::lower::Lowered;
 use crate::parse::{End, Space, Statement};
 use dataflow_affine::{Fault, Inexact, Reason, System};
-use syn::Error;
+use syn::{Error, Ident};
 
 /// All faults as errors of the compiler.
 pub fn report(space: &Space, lowered: &Lowered<'_>, faults: &[Fault]) -> Error {
@@ -38,7 +38,7 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
         guard => format!(" where {guard}"),
     };
     match &fault.reason {
-        Reason::Inexact(inexact) => inexact_text(lowered, name, inexact),
+        Reason::Inexact(inexact) => inexact_text(lowered, name, fault.access.is_some(), inexact),
         Reason::Negative(var) => {
             let var = lowered.program.name(*var);
             format!(
@@ -126,19 +126,28 @@ fn advice(statement: &Statement, access: Option<usize>, mode: &str) -> String {
     format!("`Take {{ {used} }}: {mode} {}[{used}];`", access.family)
 }
 
-fn inexact_text(lowered: &Lowered<'_>, name: &syn::Ident, inexact: &Inexact) -> String {
+/// The loops of a statement have bounds that could be fractions.
+pub fn fractions(lowered: &Lowered<'_>, name: &Ident, inexact: &Inexact) -> Error {
+    Error::new(name.span(), inexact_text(lowered, name, false, inexact))
+}
+
+fn inexact_text(lowered: &Lowered<'_>, name: &Ident, is_access: bool, inexact: &Inexact) -> String {
     let program = &lowered.program;
+    let what = match is_access {
+        true => format!("what `{name}` accesses has"),
+        false => format!("the loops and conditions around `{name}` have"),
+    };
     let [a, b] = &inexact.constraints;
     let both = match a == b {
-        true => format!("`{} >= 0`", program.expression(a)),
+        true => format!("`{} >= 0` holds", program.expression(a)),
         false => format!(
-            "`{} >= 0` and `{} >= 0`",
+            "`{} >= 0` and `{} >= 0` hold",
             program.expression(a),
             program.expression(b)
         ),
     };
     format!(
-        "what `{name}` accesses has no exact formula: {both} hold `{}` with factors other than 1 and -1, so \
+        "{what} no exact formula: {both} `{}` with factors other than 1 and -1, so \
          that bounds could be fractions. Loop over the multiple itself, or give each remainder an array of \
          its own",
         program.name(inexact.var)

@@ -123,6 +123,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "hold `j` with factors other than 1 and -1, so that bounds could be fractions. Loop over the \
          multiple itself, or give each remainder an array of its own",
     ),
+    // A bound of tasks, which is no bound of edges.
+    (
+        "for i in 0..n { if 2 * i + 1 < n { S { i }: new t = T[i] => {} } }",
+        "S",
+        "the loops and conditions around `S` have no exact formula: `n - 2 * i - 2 >= 0` holds `i` with factors \
+         other than 1 and -1, so that bounds could be fractions. Loop over the multiple itself, or give each \
+         remainder an array of its own",
+    ),
     (
         "for i in 1..n { S { i }: update a = A[i, i], read b = A[i - 1, i - 1] => {} }",
         "",

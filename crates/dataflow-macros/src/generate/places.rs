@@ -2,6 +2,7 @@
 
 use super::Analysed;
 use super::formula::Mentioned;
+use crate::fault;
 use crate::parse::{Placement, Statement};
 use dataflow_affine::{Affine, Part, Polynomial, Range, System, count, enumerated, said};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
@@ -82,7 +83,9 @@ impl Analysed<'_> {
             let dealt = self.dealt(number)?;
             for guard in guards(number) {
                 let parts = enumerated(&self.lowered.program, derived, &guard);
-                for part in self.exact(parts)? {
+                let parts =
+                    parts.map_err(|e| fault::fractions(self.lowered, &statement.name, &e))?;
+                for part in parts {
                     all.push(self.nest(all.len(), statement, &part, dealt.as_ref())?);
                 }
             }
