@@ -619,6 +619,54 @@ fn nests_follow_each_other_without_a_barrier() {
     assert_eq!(failed.index(), Some(1));
 }
 
+// ── Ranks of which the number is not the same for all data ───────────────────────────────────────
+
+struct Wedge<'a> {
+    a: &'a Store<Number>,
+    n: u32,
+}
+
+impl Wedge<'_> {
+    fn tell(&self, about: &mut Description) {
+        about.parameter("n", self.n);
+    }
+}
+
+task_space! {
+    enum Cells;
+
+    impl TaskSpace for Wedge<'_> {
+        type Datum = Number;
+        let n = self.n;
+        data A[m, k] in self.a at m * n + k on k % (m + 1);
+
+        fn describe(&self, about: &mut Description) {
+            about.name("wedge");
+            self.tell(about);
+        }
+
+        for k in 0..n {
+            for m in 0..n {
+                Cell { m, k }: update a = A[m, k] => a.0 += 1;
+            }
+        }
+    }
+}
+
+/// The number was made from a value that an inner loop did not have yet: rank 0 listed all tasks.
+#[test]
+fn a_rank_lists_its_tasks_also_where_the_number_of_ranks_depends_on_the_datum() {
+    let (n, a) = (4, numbers("A", 0..16));
+    let space = Wedge { a: &a, n };
+    for on in (0..n).map(Rank) {
+        let all = (0..n).flat_map(|k| (0..n).map(move |m| Cells::Cell { m, k }));
+        let expected: Vec<_> = all.filter(|&task| space.rank(task) == on).collect();
+        assert_eq!(space.tasks(on).collect::<Vec<_>>(), expected, "{on}");
+        assert_eq!(space.roots(on).collect::<Vec<_>>(), expected, "{on}");
+    }
+    verify(&space, n).unwrap();
+}
+
 // ── Names that only strings mention ──────────────────────────────────────────────────────────────
 
 struct Sayings {

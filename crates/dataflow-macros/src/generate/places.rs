@@ -222,7 +222,8 @@ impl Analysed<'_> {
         })
     }
 
-    /// How the tasks of a statement are dealt out to ranks, if that is a row or a grid of them.
+    /// How the tasks of a statement are dealt out to ranks, if that is a row or a grid of them, of which the
+    /// size is the same for all tasks.
     fn dealt(&self, number: usize) -> Result<Option<Dealt>> {
         let site = self.space.site;
         if !self.has_ranks() || self.written("rank").is_some() {
@@ -241,7 +242,18 @@ impl Analysed<'_> {
             let value = self.value(number, access, what)?;
             dealt.push((value, place, quote_spanned!(site=> #places)));
         }
-        Ok(Some(dealt))
+        let mut sizes = dealt.iter().map(|(.., places)| places);
+        let varies = sizes.any(|places| self.varies(number, access, places));
+        Ok(Some(dealt).filter(|_| !varies))
+    }
+
+    /// Whether an expression names a parameter of the task, or a subscript of the datum that places it.
+    fn varies(&self, number: usize, access: Option<usize>, e: &TokenStream) -> bool {
+        let mentioned = Mentioned::of(e);
+        let data = access.iter().map(|&at| self.family(number, at));
+        let subscripts = data.flat_map(|family| &family.subscripts);
+        let mut names = subscripts.chain(&self.lowered.statements[number].parameters);
+        names.any(|name| mentioned.has(name))
     }
 
     /// What a name of `on (m % p, n % q)` stands for: a variable of the statement, or a subscript of
