@@ -243,22 +243,22 @@ macro_rules! task_names {
         }
 
         const _: () = {
-            enum Class { $($class),+ }
-            const N_CLASSES: u64 = [$(Class::$class as u64),+].len() as u64;
+            enum __ClassOfTask { $($class),+ }
+            const N_CLASSES: u64 = [$(__ClassOfTask::$class as u64),+].len() as u64;
 
             impl $crate::space::TaskName for $name {
                 const N_CLASSES: usize = N_CLASSES as usize;
 
                 #[inline(always)]
                 fn class(self) -> usize {
-                    match self { $(Self::$class { .. } => Class::$class as usize),+ }
+                    match self { $(Self::$class { .. } => __ClassOfTask::$class as usize),+ }
                 }
 
                 #[inline(always)]
                 fn pack(self) -> Option<u64> {
                     match self {
                         $(Self::$class { $($parameter),* } => $crate::space::pack_parameters(
-                            Class::$class as u64, N_CLASSES, [$($parameter as u64),*],
+                            __ClassOfTask::$class as u64, N_CLASSES, [$($parameter as u64),*],
                         )),+
                     }
                 }
@@ -266,7 +266,7 @@ macro_rules! task_names {
                 #[inline(always)]
                 fn unpack(packed: u64) -> Self {
                     let class = $crate::space::unpack_class(N_CLASSES, packed);
-                    $(if class == Class::$class as u64 {
+                    $(if class == __ClassOfTask::$class as u64 {
                         let [$($parameter),*] = $crate::space::unpack_parameters(N_CLASSES, packed);
                         return Self::$class { $($parameter: $parameter as _),* };
                     })+
@@ -276,14 +276,14 @@ macro_rules! task_names {
                 fn to_wire(self) -> Option<$crate::wire::WireName> {
                     Some(match self {
                         $(Self::$class { $($parameter),* } => {
-                            [Class::$class as u32, $(u32::try_from($parameter).ok()?),*].into_iter().collect()
+                            [__ClassOfTask::$class as u32, $(u32::try_from($parameter).ok()?),*].into_iter().collect()
                         }),+
                     })
                 }
 
                 fn from_wire(words: &[u32]) -> Option<Self> {
                     let (&class, parameters) = words.split_first()?;
-                    $(if class == Class::$class as u32 {
+                    $(if class == __ClassOfTask::$class as u32 {
                         let &[$($parameter),*] = parameters else { return None };
                         return Some(Self::$class { $($parameter: $parameter as _),* });
                     })+

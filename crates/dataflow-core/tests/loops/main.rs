@@ -633,7 +633,7 @@ impl Wedge<'_> {
 }
 
 task_space! {
-    enum Cells;
+    enum Class;
 
     impl TaskSpace for Wedge<'_> {
         type Datum = Number;
@@ -659,7 +659,7 @@ fn a_rank_lists_its_tasks_also_where_the_number_of_ranks_depends_on_the_datum() 
     let (n, a) = (4, numbers("A", 0..16));
     let space = Wedge { a: &a, n };
     for on in (0..n).map(Rank) {
-        let all = (0..n).flat_map(|k| (0..n).map(move |m| Cells::Cell { m, k }));
+        let all = (0..n).flat_map(|k| (0..n).map(move |m| Class::Cell { m, k }));
         let expected: Vec<_> = all.filter(|&task| space.rank(task) == on).collect();
         assert_eq!(space.tasks(on).collect::<Vec<_>>(), expected, "{on}");
         assert_eq!(space.roots(on).collect::<Vec<_>>(), expected, "{on}");
