@@ -246,7 +246,7 @@ impl Analysed<'_> {
         functions.find(|function| function.sig.ident == name)
     }
 
-    /// The user's description, or name and parameters; then the classes and their flows.
+    /// The classes and their flows; then the user's description, or name and parameters.
     fn describe(&self) -> TokenStream {
         let (root, site) = (&self.space.root, self.space.site);
         let written = self.written("describe");
@@ -258,7 +258,7 @@ impl Analysed<'_> {
             FnArg::Receiver(_) => None,
         });
         let about = argument.unwrap_or_else(|| Ident::new("about", site));
-        let opening = match written {
+        let rest = match written {
             Some(function) => {
                 let statements = &function.block.stmts;
                 quote_spanned!(site=> #(#statements)*)
@@ -295,7 +295,8 @@ impl Analysed<'_> {
             });
             quote_spanned!(site=> #about.class(#name) #(#flows)*;)
         });
-        let body = quote_spanned!(site=> #opening #(#classes)*);
+        // What is written stands last, as a function's end: it may have no `;` there, and return earlier.
+        let body = quote_spanned!(site=> #(#classes)* #rest);
         let lets = match written {
             Some(_) => self.lets(&body),
             None => TokenStream::new(),

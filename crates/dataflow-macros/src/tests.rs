@@ -161,6 +161,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
          in the subscripts",
     ),
     (
+        "fn describe(&self, about: &mut Description) { self.tell(about) }
+         for i in 0..n { S { i }: new t = T[i] => {} }",
+        "",
+        "",
+    ),
+    (
         "for i in 0..n { for j in 0..n { S { i }: update a = A[i, j] => {} } }",
         "S",
         "the parameters of a task are the variables of the loops around it, each once, in any order: \

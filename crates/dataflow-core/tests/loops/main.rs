@@ -642,7 +642,10 @@ task_space! {
 
         fn describe(&self, about: &mut Description) {
             about.name("wedge");
-            self.tell(about);
+            if self.n == 0 {
+                return;
+            }
+            self.tell(about)
         }
 
         for k in 0..n {
@@ -665,6 +668,17 @@ fn a_rank_lists_its_tasks_also_where_the_number_of_ranks_depends_on_the_datum() 
         assert_eq!(space.roots(on).collect::<Vec<_>>(), expected, "{on}");
     }
     verify(&space, n).unwrap();
+}
+
+#[test]
+fn a_description_that_returns_early_or_without_a_semicolon_has_all_classes() {
+    let a = numbers("A", 0..16);
+    for (n, parameters) in [(0, 0), (4, 1)] {
+        let mut about = Description::default();
+        Wedge { a: &a, n }.describe(&mut about);
+        let found = (about.parameters().len(), about.classes().len());
+        assert_eq!(found, (parameters, 1), "n = {n}");
+    }
 }
 
 // ── Names that only strings mention ──────────────────────────────────────────────────────────────
