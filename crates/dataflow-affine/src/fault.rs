@@ -67,10 +67,7 @@ pub(crate) fn before(program: &Program) -> Result<(), Vec<Fault>> {
     let mut faults = Vec::new();
     for (number, statement) in program.statements.iter().enumerate() {
         for each in &statement.loops {
-            let below = statement
-                .base
-                .with([Affine::from(-1).plus(&each.var.into(), -1)]);
-            if !below.is_empty().map_err(|e| inexact(number, None, e))? {
+            if may_be_negative(statement, each.var).map_err(|e| inexact(number, None, e))? {
                 let reason = Reason::Negative(each.var);
                 faults.push((number, None, reason));
             }
@@ -98,6 +95,20 @@ pub(crate) fn before(program: &Program) -> Result<(), Vec<Fault>> {
         }
     }
     refuse(faults)
+}
+
+/// Whether a variable is negative in some task: where the loops say no, conditions need not be asked.
+fn may_be_negative(statement: &Statement, var: Var) -> Result<bool, Inexact> {
+    let below = System::new([Affine::from(-1).plus(&var.into(), -1)]);
+    if !statement.base.meets(&below)? {
+        return Ok(false);
+    }
+    for piece in &statement.pieces {
+        if piece.meets(&below)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Where an access is outside of its family.

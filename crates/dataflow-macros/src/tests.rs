@@ -160,6 +160,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`k` may be negative here, and the parameters of a task are not: begin the loop at 0, and subtract \
          in the subscripts",
     ),
+    // A condition that is no single conjunction says that it is not.
+    (
+        "for i in 0..n { for k in i - 1..n { if k >= 0 && k != i { S { i, k }: new t = T[k] => {} } } }",
+        "",
+        "",
+    ),
     (
         "fn describe(&self, about: &mut Description) { self.tell(about) }
          for i in 0..n { S { i }: new t = T[i] => {} }",

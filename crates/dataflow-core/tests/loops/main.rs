@@ -681,6 +681,40 @@ fn a_description_that_returns_early_or_without_a_semicolon_has_all_classes() {
     }
 }
 
+// ── A loop that begins below 0, and a condition that leaves this out ─────────────────────────────
+
+struct Beside<'a> {
+    sums: &'a Store<Number>,
+    n: u32,
+}
+
+task_space! {
+    enum Pair;
+
+    impl TaskSpace for Beside<'_> {
+        type Datum = Number;
+        let n = self.n;
+        data Sum[i] in self.sums at i;
+
+        for i in 0..n {
+            for k in i - 1..n {
+                if k >= 0 && k != i {
+                    Add { i, k }: update sum = Sum[i] => sum.0 += i64::from(k);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_loop_may_begin_below_0_where_a_condition_of_several_parts_leaves_that_out() {
+    let sums = numbers("sums", [0; 4]);
+    let space = Beside { sums: &sums, n: 4 };
+    verify(&space, 1).unwrap();
+    dataflow_core::run(&space, &Inline).unwrap();
+    assert_eq!(values(&sums), [1 + 2 + 3, 2 + 3, 1 + 3, 2]);
+}
+
 // ── Names that only strings mention ──────────────────────────────────────────────────────────────
 
 struct Sayings {
