@@ -72,10 +72,10 @@ const EXAMPLE: cli::Example = cli::Example {
 #[derive(clap::Args)]
 #[command(
     mut_arg("repeat", |repeat| repeat.default_value("2").help(
-        "In each pass run each graph so many times, after once that does not count"
+        "In each pass run each graph so many times, small ones more often, after once that does not count"
     )),
     mut_arg("costs", |costs| costs.help(
-        "Write what was measured to this file, for --simulate time [default: costs.json]"
+        "Write what was measured to this file, for --simulate time; with --keep it is read [default: costs.json]"
     ))
 )]
 struct Own {

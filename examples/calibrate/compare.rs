@@ -75,7 +75,7 @@ impl Bench<'_> {
                 Transport::Mpi => Named::Mpi,
                 _ => Named::Local,
             },
-            policy: self.settings.policy.clone(),
+            policy: self.runtime.workers().policy().clone(),
             drive: self.settings.drive,
             precision: &precision,
             n: shape.n,

@@ -310,7 +310,7 @@ impl Drop for Loud {
     }
 }
 
-/// Forks into a value and a fork of the same, down to a call that panics.
+/// Forks into two values and a fork of the same, down to a call that panics.
 struct Loudly;
 
 impl Recursive for Loudly {
@@ -321,7 +321,7 @@ impl Recursive for Loudly {
         match depth {
             0 => panic!("out of luck"),
             u64::MAX => Ok(Call::Done(Loud)),
-            _ => Ok(Call::fork([u64::MAX, depth - 1], |_| Loud)),
+            _ => Ok(Call::fork([u64::MAX, u64::MAX, depth - 1], |_| Loud)),
         }
     }
 }

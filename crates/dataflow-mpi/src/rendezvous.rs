@@ -18,6 +18,7 @@ use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,16 @@ impl Unclaimed {
         let of_it = (to, number, 0)..=(to, number, u16::MAX);
         for (_, offered) in self.data.range_mut(of_it) {
             offered.held = Some(held.clone());
+        }
+    }
+
+    /// Drops all data, one by one: of two that panic as one collection drops them the second would end
+    /// the process.
+    pub fn drop_each(self) {
+        for (_, offered) in self.data {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(offered))) {
+                std::mem::forget(panic); // it may panic in turn
+            }
         }
     }
 

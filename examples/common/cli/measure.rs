@@ -212,12 +212,14 @@ impl Flags {
         Ok(Measured { traces, ..all })
     }
 
-    /// A run that failed leaves rank 0's part of its trace.
+    /// A run that failed leaves rank 0's part of its trace. On all ranks nothing else is left of it, for
+    /// another attempt may follow; if nobody asks here, what was recorded is `launch`'s.
     fn failed(&self, runtime: &Runtime, failure: Failure) -> Failure {
-        let Some(path) = self.trace.as_ref().filter(|_| runtime.rank() == Rank(0)) else {
+        if !self.records() {
             return failure;
-        };
-        let Some(trace) = runtime.tracer().and_then(|tracer| tracer.take().pop()) else {
+        }
+        let recorded = runtime.tracer().and_then(|tracer| tracer.take().pop());
+        let (Some(trace), Some(path), Rank(0)) = (recorded, &self.trace, runtime.rank()) else {
             return failure;
         };
         let view = View::cut(&trace, self.window.clone());

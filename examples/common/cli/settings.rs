@@ -444,10 +444,15 @@ impl Flags {
         } = *self;
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let most = MOST_THREADS.max(8 * processors);
-        let (threads, ranks) = (threads.unwrap_or(1), ranks.unwrap_or(1));
+        let of_environment = || match self.simulate {
+            None => std::env::var("DATAFLOW_THREADS").ok()?.parse().ok(),
+            Some(_) => None,
+        };
+        let threads = threads.or_else(of_environment).unwrap_or(1);
+        let ranks = ranks.unwrap_or(1);
         if threads > most {
             return Some(format!(
-                "--threads {threads}: at most {most} on this machine"
+                "--threads {threads} (or DATAFLOW_THREADS): at most {most} on this machine"
             ));
         }
         let launched = Launched::of(|name| std::env::var(name).ok());

@@ -382,7 +382,8 @@ pub(crate) fn next<'f, F: Front>(
             return front.unpack(word, visit);
         }
         if announced == Announced::ByAnother {
-            idle.get_or_insert_with(Idle::default).pause(visit.lane);
+            idle.get_or_insert_with(Idle::default)
+                .pause(visit.lane, false);
         } else if !front.lingers(&mut waits_since) {
             return None;
         }

@@ -17,11 +17,11 @@ const NAP: Duration = Duration::from_millis(1);
 impl Idle {
     /// Looks away: for moments at first, then for as long as its lane [waits](Lane::waits), or else for
     /// an eighth of what it has waited, so that it burns no core behind a long task and is late by little.
-    pub fn pause(&mut self, lane: &mut dyn Lane) {
+    pub fn pause(&mut self, lane: &mut dyn Lane, in_body: bool) {
         if !self.backoff.is_completed() {
             return self.backoff.snooze();
         }
-        if lane.waits() {
+        if lane.waits(in_body) {
             return;
         }
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();

@@ -145,7 +145,11 @@ impl<T> Drop for Shelves<T> {
         let shelves = self.shelves.iter().filter_map(OnceLock::get);
         let rows = shelves.flat_map(|shelf| &shelf.rows);
         let places = rows.filter_map(OnceLock::get).flatten();
-        places.for_each(|place| drop_quietly(lock(place).take()));
+        for place in places {
+            if let Some(value) = lock(place).take() {
+                drop_quietly(value);
+            }
+        }
     }
 }
 

@@ -116,7 +116,10 @@ pub trait Lane {
     /// Its worker stays inside until others have done something, and has found nothing for some
     /// microseconds. Answers whether this call let them act meanwhile; if not, as by default, the
     /// thread naps.
-    fn waits(&mut self) -> bool {
+    ///
+    /// - `in_body`: it waits in the midst of a program or body, for tasks that only it might be able to run
+    fn waits(&mut self, in_body: bool) -> bool {
+        let _ = in_body;
         false
     }
 

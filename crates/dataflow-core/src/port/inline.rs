@@ -1,7 +1,8 @@
 //! The reference executor: tasks run at once, on the calling thread, always in the same order.
 //!
 //! # Law
-//! What it runs inside a body it runs as the worker that runs the body: nobody else has that index.
+//! What it runs inside a body of a recorded sequence it runs as the worker that runs the body: nobody else
+//! has that index. Otherwise as worker 0; each job has its own.
 
 use super::{Executor, Job, Lane, Word};
 use std::collections::BinaryHeap;

@@ -94,8 +94,7 @@ impl<P: Recursive> Above<P> {
         while let Some(frame) = self.frame.take() {
             let (values, join) = frame.take_in(self.place, value)?;
             *self = frame.above.clone();
-            let values: Option<Vec<_>> = values.into_iter().collect();
-            value = values.zip(join).map(|(values, join)| {
+            value = all_of(values).zip(join).map(|(values, join)| {
                 joins();
                 join(values)
             });
@@ -121,9 +120,29 @@ impl<P: Recursive> Above<P> {
     }
 }
 
+/// The values, if none of their calls has failed.
+fn all_of<V>(values: Vec<Option<V>>) -> Option<Vec<V>> {
+    if values.iter().all(Option::is_some) {
+        return Some(values.into_iter().flatten().collect());
+    }
+    drop_each(values);
+    None
+}
+
+/// Of two values that panic as one collection drops them the second would end the process.
+fn drop_each<V>(values: Vec<V>) {
+    values.into_iter().for_each(drop_quietly);
+}
+
 impl<P: Recursive> Drop for Frame<P> {
     /// One after the other: a chain of frames may be longer than the stack. Their values may panic.
     fn drop(&mut self) {
+        let (values, join) = {
+            let mut waiting = lock(&self.waiting);
+            (std::mem::take(&mut waiting.values), waiting.join.take())
+        };
+        drop_each(values);
+        drop_quietly(join);
         let mut above = self.above.frame.take();
         while let Some(mut frame) = above.and_then(Arc::into_inner) {
             above = frame.above.frame.take();

@@ -105,7 +105,8 @@ pub(crate) struct Label {
     pub number: u64,
     pub name: &'static str,
     pub priority: i64,
-    /// Tasks of one name are of one class, as executors are told it; 0 if nobody wants to be told.
+    /// Tasks of one name are of one class, as executors are told it; 0 if nobody wants to be told. Replays
+    /// tell them by what they change, too.
     pub class: u32,
 }
 

@@ -369,7 +369,7 @@ impl<'on, 'env> Run<'on, 'env> {
                 None => match visit.lane.fault() {
                     Some(fault) => self.stop(Error::new(Kind::SchedulerFailed, None, fault)),
                     // The others have it all in hand.
-                    None => idle.pause(visit.lane),
+                    None => idle.pause(visit.lane, true),
                 },
             }
         }

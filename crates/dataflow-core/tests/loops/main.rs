@@ -656,7 +656,7 @@ task_space! {
     }
 }
 
-/// The number was made from a value that an inner loop did not have yet: rank 0 listed all tasks.
+/// The number was made from what an inner loop did not have yet, and `count` not at all: no Rust, or wrong tasks.
 #[test]
 fn a_rank_lists_its_tasks_also_where_the_number_of_ranks_depends_on_the_datum() {
     let (n, a) = (4, numbers("A", 0..16));

@@ -123,7 +123,8 @@ impl Run {
     /// Nobody will ask for data of this run any more, and nobody hears what becomes of its messages.
     pub fn let_go(&mut self) {
         self.followed = None;
-        self.unclaimed = Unclaimed::default();
+        // One by one: of two data that panic as one collection drops them the second ends the process.
+        std::mem::take(&mut self.unclaimed).drop_each();
     }
 
     /// What is between this rank and that one.

@@ -29,7 +29,7 @@ use crate::bell::Bell;
 use crate::depot::Depot;
 use crate::host::Host;
 use crate::outbox::Haste;
-use crate::settings::Settings;
+use crate::settings::{Drive, Settings};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
@@ -121,7 +121,7 @@ impl Progress {
         self.movers.try_move(|moving| self.step(moving, haste, now))
     }
 
-    /// Moves messages until nothing moves; says whether anything did.
+    /// Moves messages until nothing moves, or workers have something to take in; says whether anything did.
     ///
     /// Whoever is told of messages may panic: that is the end of all communication, told to all.
     fn step(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
@@ -169,8 +169,8 @@ impl Progress {
             }
             moved = true;
             moving.moved = now;
-            // Whoever moves may be the one who takes that in, and nobody else was woken for it.
-            if delivered {
+            // A worker that moves may be the one who takes that in, and nobody else was woken for it.
+            if delivered && self.settings.drive == Drive::Workers {
                 break;
             }
         }

@@ -424,7 +424,9 @@ fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_ge
 #[test]
 fn what_panics_as_it_is_dropped_after_a_panic_changes_nothing() {
     ends_by(vec![], Unsized(|| Box::new(Brittle)));
-    ends_by(vec![Arc::new(BrittleDatum(Brittle))], Unsized(quiet));
+    let brittle = || -> Arc<dyn Cargo> { Arc::new(BrittleDatum(Brittle)) };
+    ends_by(vec![brittle()], Unsized(quiet));
+    ends_by(vec![brittle(), brittle()], Unsized(quiet));
 }
 
 #[test]

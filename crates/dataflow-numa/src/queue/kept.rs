@@ -89,8 +89,8 @@ impl Lane for KeepingLane<'_> {
         self.lane.fault()
     }
 
-    fn waits(&mut self) -> bool {
-        self.lane.waits()
+    fn waits(&mut self, in_body: bool) -> bool {
+        self.lane.waits(in_body)
     }
 
     fn outranks(&self, priority: i64) -> bool {

@@ -108,8 +108,10 @@ impl Lane for NodesLane<'_, '_> {
         None
     }
 
-    fn waits(&mut self) -> bool {
-        self.visit.waits();
+    fn waits(&mut self, in_body: bool) -> bool {
+        if in_body {
+            self.visit.waits();
+        }
         false
     }
 

@@ -330,8 +330,10 @@ impl Lane for WorkersLane<'_, '_> {
         std::mem::take(&mut self.helped)
     }
 
-    fn waits(&mut self) -> bool {
-        self.visit.waits();
+    fn waits(&mut self, in_body: bool) -> bool {
+        if in_body {
+            self.visit.waits();
+        }
         false
     }
 

@@ -115,8 +115,9 @@ impl Lane for InsideLane<'_> {
         self.lane.fault()
     }
 
-    fn waits(&mut self) -> bool {
+    fn waits(&mut self, in_body: bool) -> bool {
         let worker = self.worker();
+        self.lane.waits(in_body); // what it may take then; the waiting is done here
         self.queues.passes(worker);
         self.inside.wait(worker);
         self.was_woken = true;
