@@ -211,6 +211,31 @@ fn a_run_that_fails_leaves_its_trace() {
     assert!(std::fs::read_to_string(&path).unwrap().contains("failed"));
 }
 
+/// The first one stayed among what had been recorded: ranks could not agree on it, and its graph was drawn.
+#[test]
+fn of_several_attempts_the_one_that_is_told_is_shown() {
+    let matrix = file("two_attempts.mtx");
+    let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 1\n2 1 2\n2 2 1\n";
+    std::fs::write(&matrix, text).unwrap();
+    for (ranks, flag, name) in [
+        ("1", "--dot", "attempts_1.dot"),
+        ("2", "--dot", "attempts_2.dot"),
+        ("2", "--trace", "attempts_2.svg"),
+    ] {
+        let path = file(name);
+        let (matrix, path) = (matrix.to_str().unwrap(), path.to_str().unwrap());
+        let flags = [
+            "--input", matrix, "--nb", "1", "--ranks", ranks, flag, path, "--json",
+        ];
+        assert_eq!(run("solve", &flags).done()["method"], "lu", "{name}");
+        let shown = std::fs::read_to_string(path).unwrap();
+        assert!(
+            !shown.is_empty() && !shown.contains("Potrf"),
+            "{name}: {shown}"
+        );
+    }
+}
+
 /// The example took what it had recorded, though nobody had asked it to: there was no page, and no word.
 #[test]
 fn a_page_that_the_environment_asks_for_is_left_by_examples_too() {
