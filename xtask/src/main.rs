@@ -59,7 +59,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--data DIR] [--quick]   installs what is missing, then checks and tests everything
-                                (some 25 minutes on two cores from a clean clone)
+                                (some 20 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy, unit tests and a few more, default features only
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
