@@ -258,6 +258,29 @@ mod tests {
         }
     }
 
+    /// While another pulls roots nothing can wait for a worker, so that is no leave.
+    #[test]
+    fn whoever_waits_in_a_body_takes_a_task_from_beyond_its_reach_and_nobody_else_does() {
+        for policy in ["distance-no-steal", "distance,own", "priority,own"] {
+            let policy: Policy = policy.parse().unwrap();
+            let crew = crew(&in_a_row(&[1, 1]), policy.reach);
+            let wards = Wards::new(&crew, policy.reaches_all());
+            let counters = [0, 1].map(|_| Counters::new(2));
+            let kits = [0, 1]
+                .map(|worker| Kit::new(worker, &crew, &policy, &wards, &counters[worker], &Full));
+            let queues = Queues::new(&policy, &crew);
+            let [mut here, mut there] = [0, 1].map(|node| queues.open(&kits[node], Risen::Free));
+            let [here, there] = [here.as_lane(), there.as_lane()];
+            here.push_ready(Ready::new(7, 0).with_hint(Hint::Node(0)));
+            let mut steals = |in_body: Option<bool>| {
+                in_body.map(|in_body| there.waits(in_body));
+                (0..50).find_map(|_| there.steal())
+            };
+            assert_eq!([None, Some(false)].map(&mut steals), [None; 2], "{policy}");
+            assert_eq!(steals(Some(true)), Some(7), "{policy}");
+        }
+    }
+
     struct On(usize);
 
     impl Backlog for On {
