@@ -185,8 +185,10 @@ pub fn launch_over<R: Send, E: From<Error> + Send>(
 }
 
 impl RuntimeBuilder {
-    /// The transport that was asked for, or that of a seat, or the launcher's.
+    /// The transport that was asked for, or that of a seat taken by hand, or the launcher's. A process that
+    /// rank 0 has started joins those launches that ask for sockets, as rank 0 does.
     fn chosen(&self) -> Result<Transport, Error> {
+        let by_hand = |seat: Seat| seat.started_by.is_none();
         match (self.transport, &self.seat) {
             // Without its seat each process would be all ranks there are.
             (Some(other), Some(seat)) if other != Transport::Tcp => {
@@ -196,7 +198,7 @@ impl RuntimeBuilder {
                 )));
             }
             (Some(asked), _) => return Ok(asked),
-            (None, _) if self.seated()?.is_some() => return Ok(Transport::Tcp),
+            (None, _) if self.seated()?.is_some_and(by_hand) => return Ok(Transport::Tcp),
             (None, _) => {}
         }
         let launched = launched_ranks()?.is_some_and(|n_ranks| n_ranks > 1);
@@ -303,7 +305,7 @@ fn over_sockets<R, E: From<Error>>(
         return lead(settings, |tcp| run(tcp, true));
     };
     settings.confirmed(seat.n_ranks)?;
-    if !seat.is_started {
+    if seat.started_by.is_none() {
         return run(seat.take(&settings.communication())?, false);
     }
     let tcp = match set(Processes::Gone) {

@@ -141,6 +141,61 @@ fn a_program_launches_again_and_again_and_the_ranks_are_the_same() {
     assert!(count(&output, of_2) >= 1, "{}", told(&output));
 }
 
+/// Started ranks took their part of the launch over sockets in the first that did not name a transport.
+#[test]
+fn started_ranks_join_the_launches_that_ask_for_sockets_and_no_others() {
+    let name = "started_ranks_join_the_launches_that_ask_for_sockets_and_no_others";
+    let program = program(name, || {
+        let threads = |n_ranks| Runtime::builder().threads(1).ranks(n_ranks);
+        let all = [threads(2), threads(1), ranks(2), threads(2), ranks(2)]
+            .into_iter()
+            .zip([1, 2, 10, 20, 100])
+            .map(|(settings, own)| launch(settings, |runtime| sum(runtime, own)));
+        println!("\nsums: {:?}", all.collect::<Result<Vec<_>, _>>());
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    let line = "sums: Ok([2, 2, 20, 40, 200])";
+    assert_eq!(count(&output, line), 1, "{}", told(&output));
+}
+
+/// It waited for rank 0, which did not expect it, and could take the last word of the rank from it.
+#[test]
+fn a_program_that_a_rank_starts_does_not_take_its_seat() {
+    const TOOL: &str = "DATAFLOW_TEST_TOOL";
+    let name = "a_program_that_a_rank_starts_does_not_take_its_seat";
+    let program = program(name, || {
+        if std::env::var_os(TOOL).is_some() {
+            let messages = Settings {
+                patience: Duration::from_secs(2),
+                ..Settings::default()
+            };
+            let threads = Runtime::builder().threads(1).ranks(2);
+            println!("\ntool: {:?}", launch(threads, |runtime| sum(runtime, 2)));
+            let sockets = launch(ranks(2).messages(messages), |runtime| sum(runtime, 1));
+            println!("\ntool: {}", sockets.unwrap_err());
+            return ExitCode::SUCCESS;
+        }
+        let answer = launch(ranks(2), |runtime| {
+            if runtime.rank() == Rank(1) {
+                let mut tool = Command::new(std::env::current_exe().unwrap());
+                tool.args(std::env::args_os().skip(1)).env(TOOL, "1");
+                tool.status().unwrap();
+            }
+            sum(runtime, 1)
+        });
+        println!("\nanswer: {answer:?}");
+        ExitCode::SUCCESS
+    });
+    let output = ended(program);
+    for line in ["tool: Ok(4)", "answer: Ok(2)"] {
+        assert_eq!(count(&output, line), 1, "{line} of {}", told(&output));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let refused = "seat of a process that has started this one: rank 1 of 2";
+    assert!(text.contains(refused), "{}", told(&output));
+}
+
 /// An error of a program's own.
 #[derive(Debug)]
 enum Failed {

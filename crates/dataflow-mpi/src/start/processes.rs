@@ -62,7 +62,7 @@ pub fn start(n_ranks: usize, settings: &Settings) -> Result<(Tcp, Processes), Er
             listen: vec![any],
             ports: None,
             token: processes.token,
-            is_started: true,
+            started_by: Some(std::process::id()),
         };
         let child = spawn(&seat).map_err(refused)?;
         processes.others.push((rank, child));

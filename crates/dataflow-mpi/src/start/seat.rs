@@ -35,8 +35,8 @@ pub struct Seat {
     pub ports: Option<RangeInclusive<u16>>,
     /// What all ranks know.
     pub token: Token,
-    /// Whether the process of rank 0 has started this one, which is there for its part only.
-    pub is_started: bool,
+    /// The process of rank 0, if it has started that of this rank, which is there for its part only.
+    pub started_by: Option<u32>,
 }
 
 const RANK: &str = "DATAFLOW_TCP_RANK";
@@ -79,9 +79,9 @@ impl Seat {
             listen,
             ports: ports(&variable)?,
             token: token(&variable)?,
-            is_started: match variable(STARTED) {
-                Some(started) => read::<u8>(STARTED, &started)? > 0,
-                None => false,
+            started_by: match variable(STARTED) {
+                Some(starter) => Some(read(STARTED, &starter)?),
+                None => None,
             },
         };
         seat.checked().map(Some)
@@ -113,7 +113,7 @@ impl Seat {
             listen,
             ports: None,
             token,
-            is_started: false,
+            started_by: None,
         };
         seat.checked()
     }
@@ -199,8 +199,16 @@ impl Seat {
     /// Takes the seat: waits until all ranks are there, at most as long as the settings' patience.
     ///
     /// # Errors
-    /// As [`Mesh::lead`] and [`Mesh::join`].
+    /// If it is the seat of the process that has started this one (`wrong_settings`); as [`Mesh::lead`] and
+    /// [`Mesh::join`].
     pub fn take(&self, settings: &Settings) -> Result<Tcp, Error> {
+        if self.started_by.is_some_and(is_inherited) {
+            return Err(Error::wrong_settings(format!(
+                "{RANK} names the seat of a process that has started this one: {} of {} (variables that \
+                 begin with DATAFLOW_TCP_ are not to be handed on)",
+                self.rank, self.n_ranks
+            )));
+        }
         let listener = self.listen().map_err(|fault| {
             let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
             let ports = self.ports.as_ref();
@@ -225,7 +233,7 @@ impl Seat {
     /// To be called when this rank's part has ended well: waits until rank 0 launches again, and returns
     /// the connections for that; `None` if rank 0's process has ended.
     ///
-    /// Only for processes that rank 0 [has started](Self::is_started).
+    /// Only for processes that rank 0 [has started](Self::started_by).
     pub fn stay(&self, settings: &Settings) -> Option<Tcp> {
         let listener = self.listen().ok()?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
@@ -284,20 +292,36 @@ impl Seat {
     }
 
     /// As variables of a process's environment.
-    pub(super) fn variables(&self) -> [(&'static str, String); 6] {
+    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let listed = |addresses: &[SocketAddr]| {
             let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
             addresses.join(",")
         };
-        [
+        let starter = self
+            .started_by
+            .map(|starter| (STARTED, starter.to_string()));
+        let seat = [
             (RANK, self.rank.0.to_string()),
             (RANKS, self.n_ranks.to_string()),
             (ROOT, listed(&self.root)),
             (LISTEN, listed(&self.listen)),
             (TOKEN, self.token.to_string()),
-            (STARTED, u8::from(self.is_started).to_string()),
-        ]
+        ];
+        seat.into_iter().chain(starter).collect()
     }
+}
+
+/// Whether this process has a started rank's environment and is not that rank: the starter lives, and is
+/// not its parent. Where the system does not say who lives, nobody is taken for an heir.
+#[cfg(target_os = "linux")]
+fn is_inherited(starter: u32) -> bool {
+    let lives = std::path::Path::new(&format!("/proc/{starter}")).exists();
+    lives && std::os::unix::process::parent_id() != starter
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_inherited(_: u32) -> bool {
+    false
 }
 
 fn token(variable: &impl Fn(&str) -> Option<String>) -> Result<Token, Error> {
@@ -408,7 +432,7 @@ mod tests {
             listen: vec!["10.0.0.3:0".parse().unwrap()],
             ports: None,
             token: Token::random().unwrap(),
-            is_started: true,
+            started_by: Some(7),
         };
         let variables = seat.variables();
         let of = |name: &str| {
