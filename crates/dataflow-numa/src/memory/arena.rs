@@ -15,7 +15,8 @@
 //! A block is rounded up to a multiple of 64 bytes, from 64 KiB on to a multiple of 4 KiB (it
 //! then starts at a page). Ranges given back join their neighbours, and the smallest that
 //! fits is taken first. Freed memory stays mapped, and its pages where they lie, for the next
-//! block.
+//! block. Where a block that is larger than any step finds no room, the regions that hold no block are
+//! unmapped, for they are all too short: what grows would pile up.
 
 use super::Site;
 use crate::pages;
@@ -69,9 +70,12 @@ impl Memory for Arena {
     /// One lock and a search among the free ranges, well below a microsecond; a new region now
     /// and then. The first touch of each page costs more than all of this.
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let mut outgrown = Vec::new();
         let range = (bytes > 0)
-            .then(|| lock(&self.lists).cut(bytes, &self.site))
+            .then(|| lock(&self.lists).cut(bytes, &self.site, &mut outgrown))
             .flatten();
+        // Unmapping is slow: after the lock.
+        drop(outgrown);
         match range {
             Some(range) => {
                 let home = Arc::downgrade(&self.lists);
@@ -166,13 +170,20 @@ impl Default for FreeLists {
 }
 
 impl FreeLists {
-    fn cut(&mut self, bytes: usize, site: &Site) -> Option<OwnedRange> {
+    /// A range; regions that hold no block, and are too short for it, go to `outgrown`.
+    fn cut(
+        &mut self,
+        bytes: usize,
+        site: &Site,
+        outgrown: &mut Vec<OwnedRange>,
+    ) -> Option<OwnedRange> {
         let list = if bytes < LARGE {
             &mut self.small
         } else {
             &mut self.large
         };
-        list.cut(bytes.checked_next_multiple_of(list.granule)?, site)
+        let length = bytes.checked_next_multiple_of(list.granule)?;
+        list.cut(length, site, outgrown)
     }
 
     /// Takes back what `cut(bytes)` gave.
@@ -209,11 +220,21 @@ impl FreeList {
         }
     }
 
-    fn cut(&mut self, length: usize, site: &Site) -> Option<OwnedRange> {
+    fn cut(
+        &mut self,
+        length: usize,
+        site: &Site,
+        outgrown: &mut Vec<OwnedRange>,
+    ) -> Option<OwnedRange> {
         let fits = self.by_length.range((length, (0, 0))..).next().copied();
         let mut range = match fits {
             Some((_, position)) => self.take(position)?,
-            None => self.map(length, site)?,
+            None => {
+                if length > LARGEST_STEP {
+                    outgrown.append(&mut self.take_unused());
+                }
+                self.map(length, site)?
+            }
         };
         if let Some(rest) = range.split_off(length) {
             self.put(rest);
@@ -621,6 +642,19 @@ mod tests {
             "{} bytes",
             memory.mapped_bytes()
         );
+    }
+
+    /// Each had a region of its own, and all of them stayed.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_blocks_that_grow_do_not_pile_up() {
+        let memory = Arena::new(Site::Anywhere);
+        for step in 1..=20 {
+            let bytes = LARGEST_STEP + step * HUGE_PAGE;
+            let block = memory.allocate(bytes);
+            assert_eq!(memory.mapped_bytes(), bytes);
+            drop(block);
+        }
     }
 
     #[test]
