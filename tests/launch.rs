@@ -16,6 +16,7 @@ use dataflow::sequence::{read, write};
 use dataflow::{Error, RuntimeBuilder, TaskError, Transport};
 use std::borrow::Cow;
 use std::env;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -618,6 +619,34 @@ fn said_with(variable: &str, value: &str) -> String {
 }
 
 const CHILD: &str = "DATAFLOW_TEST_CHILD";
+
+/// All wrote the same file at once.
+#[test]
+fn of_the_processes_of_a_launcher_only_rank_0_leaves_the_page_of_its_own_runtime() {
+    let name = "of_the_processes_of_a_launcher_only_rank_0_leaves_the_page_of_its_own_runtime";
+    if env::var_os(CHILD).is_some() {
+        let runtime = Runtime::new().unwrap();
+        runtime
+            .run(&Independent::new("nothing", 3, |_| Ok(())))
+            .unwrap();
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (rank, leaves) in [("0", true), ("1", false)] {
+        let page = folder.join(format!("page-of-rank-{rank}.html"));
+        std::fs::remove_file(&page).ok(); // of an earlier run of this test
+        let mut program = Command::new(env::current_exe().unwrap());
+        program.args(["--exact", name]).env(CHILD, "1");
+        program
+            .env("DATAFLOW_TRACE", &page)
+            .env("DATAFLOW_THREADS", "1");
+        program.envs([("PMI_RANK", rank), ("PMI_SIZE", "2")]);
+        program.envs([("MPI_LOCALRANKID", rank), ("MPI_LOCALNRANKS", "2")]);
+        let output = program.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(page.exists(), leaves, "rank {rank}");
+    }
+}
 
 #[test]
 fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {

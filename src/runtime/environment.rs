@@ -3,7 +3,9 @@
 use super::Runtime;
 use super::builder::RuntimeBuilder;
 use dataflow_core::Error;
+use dataflow_core::rank::Rank;
 use dataflow_core::trace::{Trace, Tracer};
+use dataflow_mpi::start::{Launched, Seat};
 use std::env;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,8 @@ pub(crate) const TRACE_ROOM: usize = 256 << 20;
 impl Runtime {
     /// The runtime of the whole process, with the settings of the environment
     /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. `Dense` uses
-    /// it; a program with a runtime of its own does not need it.
+    /// it; a program with a runtime of its own does not need it. It has the cores that the thread of the
+    /// first call may use: a program that pins its threads makes that call before.
     ///
     /// # Errors
     /// As [`from_env`](Self::from_env), the same at every call.
@@ -28,13 +31,18 @@ impl Runtime {
     }
 
     /// The settings of the environment: those of [`RuntimeBuilder::from_env`], and `DATAFLOW_TRACE` (a
-    /// file for the trace of the longest run of this process, in the format of its extension).
+    /// file for the trace of the longest run of this process, in the format of its extension; of several
+    /// ranks that a launcher or [`launch`](crate::launch()) has started, only rank 0 writes it).
     ///
     /// # Errors
     /// If a variable is set to something else; the text names it, its value and what is allowed.
     pub fn from_env() -> Result<Self, Error> {
         let mut builder = RuntimeBuilder::from_env()?;
-        builder.tracer = page()?.map(tracer_to);
+        if let Some(path) = page()?
+            && is_first()?
+        {
+            builder.tracer = Some(tracer_to(path));
+        }
         builder.build()
     }
 }
@@ -96,6 +104,17 @@ fn page() -> Result<Option<PathBuf>, Error> {
             Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")))
         }
     }
+}
+
+/// Whether this process is no rank but 0: all would write one file.
+fn is_first() -> Result<bool, Error> {
+    let variable = |name: &str| env::var(name).ok();
+    let launched = Launched::of(variable)?.map(|launched| launched.rank);
+    let seated = Seat::of(variable)?.map(|seat| seat.rank);
+    Ok(launched
+        .into_iter()
+        .chain(seated)
+        .all(|rank| rank == Rank(0)))
 }
 
 /// Writes the trace of each run that is the longest so far to a file.
