@@ -180,7 +180,7 @@ impl RuntimeBuilder {
             workers,
             transport: Transport::Local,
             n_ranks_here: 1,
-            tracer: self.tracer,
+            tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
             has_cores: true,
         })
@@ -349,6 +349,17 @@ fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dataflow_core::space::Independent;
+
+    #[test]
+    fn runtimes_of_one_builder_keep_traces_of_their_own() {
+        let builder = Runtime::builder().threads(1).trace(1 << 16);
+        let [first, second] = [builder.clone(), builder].map(|builder| builder.build().unwrap());
+        let nothing = Independent::new("nothing", 3, |_| Ok(()));
+        first.run(&nothing).unwrap();
+        let found = [&second, &first].map(|runtime| runtime.traces().unwrap().len());
+        assert_eq!(found, [0, 1]);
+    }
 
     /// The second of three ranks under MPI had one of eight cores: a part of its part.
     #[test]
