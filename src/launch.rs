@@ -45,7 +45,7 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 ///
 /// MPI that this call has initialised is kept for the next, and ends when the processes exit: there each
 /// waits for the others. If the part of a rank fails it ends with this call, and nothing can be launched
-/// after that.
+/// after that. Each launch uses up one of MPI's communicators, of which MPICH has about two thousand.
 ///
 /// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
 /// them without limit. What the others print goes where this process prints.
