@@ -10,7 +10,6 @@ use crate::steps;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::thread::available_parallelism;
 
 /// What `cargo mpirun` was asked for.
 #[derive(Debug, PartialEq)]
@@ -86,12 +85,9 @@ pub fn started_by(launcher: &Path, family: Family, ranks: usize) -> Command {
     let mut command = Command::new(launcher);
     command.env(EXPECTED, ranks.to_string());
     if family == Family::OpenMpi {
-        // The ranks of a machine share its cores out themselves.
-        command.args(["--bind-to", "none", "-x", EXPECTED]);
-        let cores = available_parallelism().map_or(1, usize::from);
-        if ranks > cores {
-            command.arg("--oversubscribe");
-        }
+        // The ranks of a machine share its cores out themselves, be they as few as they may: by
+        // itself the launcher refuses more ranks than there are cores, hyper-threads not counted.
+        command.args(["--bind-to", "none", "--oversubscribe", "-x", EXPECTED]);
         if is_root() {
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
             command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -264,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn more_ranks_than_cores_are_allowed_and_all_are_told_their_number() {
+    fn any_number_of_ranks_is_allowed_and_all_are_told_it() {
         let words = |ranks| {
             let command = started_by(Path::new("mpirun"), Family::OpenMpi, ranks);
             let told = command.get_envs().any(|(name, value)| {
@@ -273,8 +269,10 @@ mod tests {
             assert!(told);
             steps::shown(&command)
         };
-        assert!(words(100_000).contains("--oversubscribe"));
-        assert!(!words(1).contains("--oversubscribe"));
+        // Two ranks need it too where the only core has two hyper-threads.
+        for ranks in [1, 2, 100_000] {
+            assert!(words(ranks).contains(" --oversubscribe "), "{ranks}");
+        }
         let mpich = steps::shown(&started_by(Path::new("mpirun"), Family::Mpich, 3));
         assert!(mpich.ends_with("mpirun -n 3"), "{mpich}");
     }
