@@ -360,7 +360,7 @@ fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warni
     let crowded = n_workers > capacity;
     // The standard library's count knows the quota; the affinity mask does not.
     let n_paid = std::thread::available_parallelism().map_or(usize::MAX, |n| n.get());
-    let limited = n_paid < n_workers && n_paid < allowed_pus().len();
+    let limited = is_limited(n_paid, allowed_pus().len(), topology.n_pus(), n_workers);
     let warnings = [
         crowded.then_some(Warning::MoreWorkersThanCores { n_workers, n_cores }),
         limited.then_some(Warning::Quota { n_workers, n_paid }),
@@ -372,6 +372,12 @@ fn crowding(topology: &Topology, n_workers: usize, capacity: usize) -> Vec<Warni
         .flatten();
     let warnings = warnings.into_iter().flatten().chain(rivals);
     warnings.chain(unknown.map(Warning::NoLocality)).collect()
+}
+
+/// Whether a quota pays for less than the workers here and those of other ranks want, each with a part as
+/// large as this one's, of so many processors, of those that the process may use.
+fn is_limited(n_paid: usize, n_allowed: usize, n_pus: usize, n_workers: usize) -> bool {
+    n_paid < n_allowed && n_paid * n_pus < n_workers * n_allowed.max(n_pus)
 }
 
 /// What to say of workers that were not pinned, and of all that is lacking here. That the system
@@ -422,6 +428,23 @@ mod tests {
     use super::*;
     use dataflow_core::sequence::{scope, write};
     use dataflow_core::space::Independent;
+
+    /// Each of 32 ranks had two workers and saw a quota for two cores, of 64.
+    #[test]
+    fn a_quota_is_shared_with_the_ranks_that_have_the_other_parts_of_the_machine() {
+        for (n_paid, n_allowed, n_pus, n_workers, expected) in [
+            (2, 64, 2, 2, true),
+            (2, 64, 64, 2, false),
+            (2, 64, 64, 3, true),
+            (32, 64, 2, 1, false),
+            (64, 64, 2, 4, false),
+            (2, 4, 8, 3, true),
+        ] {
+            let found = is_limited(n_paid, n_allowed, n_pus, n_workers);
+            let case = format!("{n_paid} of {n_allowed}, {n_workers} on {n_pus}");
+            assert_eq!(found, expected, "{case}");
+        }
+    }
 
     #[test]
     fn what_the_system_cannot_do_is_said_once_for_all_workers() {

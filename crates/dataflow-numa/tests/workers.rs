@@ -293,10 +293,13 @@ fn pinned_workers_are_where_they_were_placed() {
             );
         }
         assert_eq!(seen.lock().unwrap().len(), workers.places().len());
-        // What the system lacks is no matter of binding.
-        let lacks = |warning: &Warning| matches!(warning, Warning::Lacks(_));
+        // What the system lacks, a quota or a rival are no matter of binding.
+        let of_binding = |warning: &Warning| {
+            use Warning::{MoreWorkersThanCores, NotPinned};
+            matches!(warning, NotPinned { .. } | MoreWorkersThanCores { .. })
+        };
         assert!(
-            workers.warnings().iter().all(lacks),
+            !workers.warnings().iter().any(of_binding),
             "{:?}",
             workers.warnings()
         );
