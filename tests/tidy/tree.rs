@@ -11,8 +11,8 @@ pub struct Tree {
 
 /// Applies a rule to the tree and reports every offender.
 pub fn judge(rule: impl FnOnce(&Tree) -> Vec<String>) {
-    let Some(tree) = Tree::read() else {
-        eprintln!("skipped: this is not a git checkout");
+    let Some(tree) = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))) else {
+        eprintln!("skipped: this is not a git checkout, or there is no git");
         return;
     };
     let offenders = rule(&tree);
@@ -25,8 +25,14 @@ pub fn judge(rule: impl FnOnce(&Tree) -> Vec<String>) {
 }
 
 impl Tree {
-    pub fn read() -> Option<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    /// None outside a git checkout, or without git.
+    ///
+    /// # Panics
+    /// If git refuses a checkout, as one of another owner: the rules would hold of nothing.
+    pub fn read(root: &Path) -> Option<Self> {
+        if !root.join(".git").exists() {
+            return None;
+        }
         let arguments = [
             "ls-files",
             "-z",
@@ -39,9 +45,8 @@ impl Tree {
             .current_dir(root)
             .output()
             .ok()?;
-        if !listed.status.success() || !root.join(".git").exists() {
-            return None;
-        }
+        let refused = String::from_utf8_lossy(&listed.stderr);
+        assert!(listed.status.success(), "git ls-files: {refused}");
         let names = String::from_utf8(listed.stdout).ok()?;
         let names = names.split('\0').filter(|name| !name.is_empty());
         // Deleted files and files that are no text have nothing to say here.
@@ -140,6 +145,18 @@ pub fn begins_a_path(line: &str, path: &str) -> bool {
 
 mod tests {
     use super::*;
+
+    /// In a checkout of another owner all rules passed, for none had a file to look at.
+    #[test]
+    #[should_panic(expected = "git ls-files: ")]
+    fn a_checkout_that_git_refuses_is_not_passed_over() {
+        let folder = std::env::temp_dir().join(format!("dataflow-tidy-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(".git"), "gitdir: nowhere").unwrap();
+        let tree = std::panic::catch_unwind(|| Tree::read(&folder));
+        std::fs::remove_dir_all(&folder).unwrap();
+        tree.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
 
     #[test]
     fn a_path_of_one_machine_is_told_from_the_middle_of_another() {
