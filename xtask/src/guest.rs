@@ -10,6 +10,7 @@
 
 use crate::packages::in_path;
 use crate::steps;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -111,13 +112,13 @@ impl Guest {
             unix::symlink(format!("usr/{folder}"), root.join(folder)).map_err(made)?;
         }
         let busybox = in_path("busybox").ok_or("busybox is not there")?;
-        fs::copy(busybox, root.join("usr/bin/busybox")).map_err(made)?;
+        fs::copy(&busybox, root.join("usr/bin/busybox")).map_err(made)?;
         fs::copy(program, root.join("program")).map_err(made)?;
         // All files lie in the guest's memory: what debuggers read, most of the program, stays out.
         // Where there is no `strip` it stays in.
         let mut strip = Command::new("strip");
         strip.arg(root.join("program")).status().ok();
-        for library in libraries(program)? {
+        for library in libraries(&[program, &busybox])? {
             let to = root.join(library.strip_prefix("/").unwrap_or(&library));
             fs::create_dir_all(to.parent().unwrap_or(&root)).map_err(made)?;
             fs::copy(&library, to).map_err(made)?;
@@ -277,13 +278,17 @@ fn has_virtualisation() -> bool {
     able && File::options().write(true).open("/dev/kvm").is_ok()
 }
 
-/// The shared libraries of a program.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, String> {
-    let ldd = Command::new("ldd").arg(program).output();
-    let ldd = ldd.map_err(|fault| format!("ldd did not start: {fault}"))?;
-    let text = String::from_utf8_lossy(&ldd.stdout).into_owned();
-    let words = text.split_whitespace().filter(|word| word.starts_with('/'));
-    Ok(words.map(PathBuf::from).collect())
+/// The shared libraries of programs; a static one has none.
+fn libraries(programs: &[&Path]) -> Result<BTreeSet<PathBuf>, String> {
+    let mut all = BTreeSet::new();
+    for program in programs {
+        let ldd = Command::new("ldd").arg(program).output();
+        let ldd = ldd.map_err(|fault| format!("ldd did not start: {fault}"))?;
+        let text = String::from_utf8_lossy(&ldd.stdout).into_owned();
+        let words = text.split_whitespace().filter(|word| word.starts_with('/'));
+        all.extend(words.map(PathBuf::from));
+    }
+    Ok(all)
 }
 
 /// A word for the shell, as it is.
@@ -325,10 +330,9 @@ pub fn kernel() -> Result<PathBuf, String> {
 
 /// The package that Debian's `linux-image-cloud-amd64` stands for at present.
 fn newest_kernel() -> Result<String, String> {
-    let depends = Command::new("apt-cache")
-        .args(["depends", "linux-image-cloud-amd64"])
-        .output();
-    let text = depends.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    let text = depends("linux-image-cloud-amd64")
+        .output()
+        .map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
     let text = text.unwrap_or_default();
     let names = text
         .lines()
@@ -338,9 +342,36 @@ fn newest_kernel() -> Result<String, String> {
     name.ok_or("apt knows no linux-image-cloud-amd64 (a Debian kernel boots in guests)".into())
 }
 
+/// Asks on what a package depends, in the language in which the answer is read.
+fn depends(package: &str) -> Command {
+    let mut apt = Command::new("apt-cache");
+    apt.args(["depends", package]);
+    apt.env("LC_ALL", "C").env_remove("LANGUAGE");
+    apt
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Debian's usual shell for guests is static, another one is not, and did not start.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_guest_gets_the_libraries_of_all_its_programs() {
+        let own = std::env::current_exe().unwrap();
+        let shared = libraries(&[&own]).unwrap();
+        let text = steps::root().join("Cargo.toml"); // depends on nothing
+        assert!(!shared.is_empty() && libraries(&[&text]).unwrap().is_empty());
+        assert_eq!(libraries(&[&text, &own]).unwrap(), shared);
+    }
+
+    #[test]
+    fn apt_is_asked_in_english() {
+        assert_eq!(
+            steps::shown(&depends("x")),
+            "LC_ALL=\"C\" apt-cache depends x"
+        );
+    }
 
     #[test]
     fn distances_are_those_of_the_shape_and_symmetric() {
