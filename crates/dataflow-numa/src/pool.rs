@@ -180,6 +180,11 @@ impl Backlog for Pool {
         };
         self.offers().iter().any(has_words)
     }
+
+    fn has_mail(&self) -> bool {
+        let has_mail = |offer: &Arc<OfferedJob>| offer.job.has_mail() && !offer.job.is_over();
+        self.offers().iter().any(has_mail)
+    }
 }
 
 /// A job on offer, and its queues.
@@ -231,6 +236,11 @@ mod tests {
     use crate::place::Bind;
     use crate::policy::Reach;
     use crate::sleep::Risen;
+    use dataflow_core::error::Error;
+    use dataflow_core::port::{Arrival, Context, Courier, Inbox, Line, Parcel};
+    use dataflow_core::rank::Rank;
+    use dataflow_core::space::Independent;
+    use dataflow_core::wire::{Failure, Terms, WireName};
 
     /// Mail woke nobody if the sleepers were on another NUMA node than the first: the ward of the
     /// first, where nobody slept, counted as woken, and the run hung.
@@ -255,5 +265,75 @@ mod tests {
             let woken = risen.filter(|risen| *risen == Risen::Free).count();
             assert_eq!(woken, 1, "{reach}, asleep on {asleep:?}");
         }
+    }
+
+    /// Another rank that only sends: one parcel, of no task that there is.
+    #[derive(Default)]
+    struct Sends(Mutex<Option<Arc<dyn Inbox>>>);
+
+    impl Sends {
+        fn send(&self) {
+            let arrival = Arrival {
+                task: WireName::new(),
+                poisoned: false,
+                flows: Default::default(),
+            };
+            let inbox = self.0.lock().unwrap();
+            inbox.as_ref().unwrap().deliver(Rank(1), arrival);
+        }
+    }
+
+    impl Courier for Sends {
+        fn rank(&self) -> Rank {
+            Rank(0)
+        }
+        fn n_ranks(&self) -> usize {
+            2
+        }
+        fn open(&self, _: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
+            *self.0.lock().unwrap() = Some(inbox);
+            Ok(Box::new(Silent))
+        }
+    }
+
+    struct Silent;
+
+    impl Line for Silent {
+        fn post(&self, _: Parcel) {}
+        fn poll(&self) {}
+        fn abort(&self, _: &Failure) {}
+        fn close(&self, _: Option<Failure>) -> Result<Option<Failure>, Error> {
+            Ok(None)
+        }
+    }
+
+    /// Whoever was called for it may have gone into an older job: nobody was called any more.
+    #[test]
+    fn mail_of_a_job_on_offer_is_a_sign_of_work_until_somebody_takes_it_in() {
+        struct Looks<'c>(Pool, &'c Sends);
+        impl Executor for Looks<'_> {
+            fn n_workers(&self) -> usize {
+                1
+            }
+            fn execute(&self, job: &Arc<Job>) {
+                let Looks(pool, other) = self;
+                pool.announce(&Arc::new(OfferedJob::new(job, &pool.policy, &pool.crew)));
+                assert!(!pool.has_mail());
+                other.send();
+                assert!(pool.has_mail() && !pool.has_words_on(0));
+                Inline.execute(job);
+                assert!(!pool.has_mail());
+            }
+        }
+        let topology = in_a_row(&[1]);
+        let places = Bind::None.places(&topology, 1);
+        let other = Sends::default();
+        let looks = Looks(
+            Pool::new(&topology, places, Policy::default(), false),
+            &other,
+        );
+        let job = Independent::new("any", 1, |_| Ok(()));
+        let run = dataflow_core::run_across(&job, &Context::new(&looks).across(&other));
+        run.expect_err("the parcel is of no task");
     }
 }

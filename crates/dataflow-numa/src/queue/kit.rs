@@ -8,10 +8,12 @@ use crate::statistics::Counters;
 use dataflow_core::port::Wants;
 use std::cell::Cell;
 
-/// Knows whether words are queued, for jobs that are not over.
+/// Knows whether words are queued, or mail waits, for jobs that are not over; may take locks.
 pub(crate) trait Backlog {
-    /// Whether one lies on the NUMA node, as far as the calling thread can see; may take locks.
+    /// Whether a word lies on the NUMA node, as far as the calling thread can see.
     fn has_words_on(&self, numa_node: usize) -> bool;
+    /// Whether there is mail: whoever was woken for it may have taken a word instead.
+    fn has_mail(&self) -> bool;
 }
 
 /// What a worker brings to every job.
@@ -111,11 +113,15 @@ impl<'p> Kit<'p> {
         let has_words = |&node: &usize| self.backlog.has_words_on(node);
         if self.is_only_ward {
             let any = || (0..self.crew.n_numa_nodes()).any(|node| has_words(&node));
-            return self.ward.end_duty(self.numa_node, any);
+            let more = || self.backlog.has_mail() || any();
+            return self.ward.end_duty(self.numa_node, more);
         }
         self.ward.end_duty(self.numa_node, || false);
         for node in self.crew.reach(self.worker).filter(has_words) {
             self.wards.queued(node);
+        }
+        if self.backlog.has_mail() {
+            self.wards.wake_one();
         }
     }
 

@@ -152,6 +152,10 @@ mod tests {
         fn has_words_on(&self, _: usize) -> bool {
             false
         }
+
+        fn has_mail(&self) -> bool {
+            false
+        }
     }
 
     /// What each of three workers, on nodes 0, 0 and 2 of three, gets when it looks once after
@@ -212,6 +216,10 @@ mod tests {
     impl Backlog for Full {
         fn has_words_on(&self, _: usize) -> bool {
             true
+        }
+
+        fn has_mail(&self) -> bool {
+            false
         }
     }
 
@@ -287,6 +295,10 @@ mod tests {
         fn has_words_on(&self, node: usize) -> bool {
             node == self.0
         }
+
+        fn has_mail(&self) -> bool {
+            false
+        }
     }
 
     /// Whoever queued a task there meanwhile woke nobody, since one was on duty.
@@ -302,6 +314,37 @@ mod tests {
             kit.end_duty();
             let risen = wards.of(1).leave(listed);
             assert_eq!(risen == Risen::OnDuty, wakes, "{policy}");
+        }
+    }
+
+    struct Mail;
+
+    impl Backlog for Mail {
+        fn has_words_on(&self, _: usize) -> bool {
+            false
+        }
+
+        fn has_mail(&self) -> bool {
+            true
+        }
+    }
+
+    /// Whoever was woken for it had taken a task of another run: that run's mail waited for a worker to
+    /// run dry, though others slept.
+    #[test]
+    fn whoever_ends_its_duty_wakes_for_mail_a_worker_of_whichever_numa_node_has_a_sleeper() {
+        for (policy, asleep) in [("distance", 0), ("distance", 1), ("distance-no-steal", 1)] {
+            let policy: Policy = policy.parse().unwrap();
+            let crew = crew(&in_a_row(&[2, 1]), policy.reach);
+            let wards = Wards::new(&crew, policy.reaches_all());
+            let counters = Counters::new(2);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Mail);
+            let sleeper = asleep + 1;
+            let ward = wards.of(asleep);
+            let listed = [ward.list(sleeper, asleep, Risen::Free)];
+            kit.end_duty();
+            assert!(ward.is_called(sleeper), "{policy}, asleep on {asleep}");
+            let _risen = listed.map(|listed| ward.leave(listed));
         }
     }
 

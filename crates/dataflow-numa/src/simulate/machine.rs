@@ -67,6 +67,10 @@ impl Backlog for NoBacklog {
     fn has_words_on(&self, _: usize) -> bool {
         false
     }
+
+    fn has_mail(&self) -> bool {
+        false
+    }
 }
 
 impl<'m> VirtualMachine<'m> {

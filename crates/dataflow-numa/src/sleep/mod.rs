@@ -190,6 +190,11 @@ impl Sleep {
         }
     }
 
+    #[cfg(test)]
+    pub fn is_called(&self, worker: usize) -> bool {
+        self.enter().calls[worker].is_some()
+    }
+
     /// The flag follows what it sums up. Relaxed: ordered by the fences.
     fn sum_up(&self, dormitory: &Dormitory) {
         let wanted = !dormitory.sleepers.is_empty() && !dormitory.on_duty;
