@@ -292,6 +292,63 @@ impl ReadyQueue for Notes {
     }
 }
 
+/// Make(i) makes a number, which never knows where it lies; Join(i) reads it and makes another.
+struct Numbers(u32);
+
+impl TaskSpace for Numbers {
+    type Task = Task;
+    type Datum = f64;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("numbers").parameter("n", self.0);
+        about.class("Make").new_flow("NUMBER");
+        about.class("Join").read("NUMBER").new_flow("OTHER");
+        about.class("Change");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+        let joins = (0..self.0).map(|i| Task::Join { i });
+        (0..self.0).map(|i| Task::Make { i }).chain(joins)
+    }
+
+    fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
+        if let Task::Join { i } = task {
+            from.task(0, Task::Make { i }, 0);
+        }
+    }
+
+    fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
+        if let Task::Make { i } = task {
+            to.task(0, Task::Join { i }, 0);
+        }
+    }
+
+    fn run(&self, task: Task, flows: &mut Flows<'_, f64>) -> Result<(), TaskError> {
+        if let Task::Make { .. } = task {
+            let [number] = flows.slots();
+            number.put(1.0);
+        }
+        Ok(())
+    }
+}
+
+/// It went to another node each time, through a queue that all share.
+#[test]
+fn what_reads_data_that_do_not_know_where_they_lie_initialises_nothing() {
+    let notes = Notes::default();
+    let policy = Policy::custom(Arc::new(notes.clone()));
+    let builder = Workers::builder().topology(in_a_row("unknown", &[1, 1]));
+    let workers = builder.bind(Bind::None).policy(policy).build().unwrap();
+    run(&Numbers(20), &workers).unwrap();
+    let pushed = std::mem::take(&mut notes.0.lock().unwrap().pushed);
+    let count = |class, hint| {
+        let told = |ready: &&Ready| (ready.class, ready.hint) == (Some(class), hint);
+        pushed.iter().filter(told).count()
+    };
+    assert_eq!(count(0, Hint::Initialises), 20);
+    assert_eq!(count(1, Hint::None), 20);
+}
+
 #[test]
 fn a_scheduler_of_the_users_own_learns_class_hint_and_seconds() {
     let topology = in_a_row("learns", &[1, 1]);

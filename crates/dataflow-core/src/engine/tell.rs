@@ -20,19 +20,21 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// Where the inputs of a task lie: those in `slots`, and those at home.
     pub(super) fn hint(&self, task: S::Task, slots: &Slots<S::Datum>) -> Hint {
-        let piece = |datum: &S::Datum| Some((datum.numa_node()?, datum.bytes() as u64));
+        let piece = |datum: &S::Datum| (datum.numa_node(), datum.bytes() as u64);
         let arrived = slots.iter().flatten();
-        let mut pieces: SmallVec<[(usize, u64); 8]> =
-            arrived.filter_map(|version| piece(version)).collect();
+        let mut pieces: SmallVec<[(Option<usize>, u64); 8]> =
+            arrived.map(|version| piece(version)).collect();
         let mut look = |_, store: &Store<S::Datum>, index| {
-            pieces.extend(store.peek(index, piece).flatten());
+            pieces.extend(store.peek(index, piece));
         };
         self.space.inputs(task, &mut HomeInputs(&mut look));
         let class = || self.description.classes().get(task.class());
         let makes = || class().is_some_and(|class| class.flows.iter().any(|f| f.mode == Mode::New));
-        match most_bytes(pieces) {
+        let reads = pieces.iter().any(|&(_, bytes)| bytes > 0);
+        let placed = pieces.iter();
+        match most_bytes(placed.filter_map(|&(node, bytes)| Some((node?, bytes)))) {
             Some(node) => Hint::Node(node),
-            None if makes() => Hint::Initialises,
+            None if !reads && makes() => Hint::Initialises,
             None => Hint::None,
         }
     }
