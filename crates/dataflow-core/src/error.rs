@@ -55,6 +55,8 @@ pub struct TaskError {
     source: Option<Arc<Foreign>>,
     /// What the whole run ends with, if this is no failure of one task.
     ends: Option<Kind>,
+    /// Another name for the task that has failed: that of its part.
+    part: Option<Box<str>>,
 }
 
 impl TaskError {
@@ -66,6 +68,7 @@ impl TaskError {
             message: message.into(),
             source: None,
             ends: None,
+            part: None,
         }
     }
 
@@ -99,15 +102,18 @@ impl TaskError {
             },
             source: error.source,
             ends: None,
+            part: None,
         }
     }
 
     /// What a part of the run ended with that ran inside a body: a failure of a task is the body's own,
-    /// anything else ends the whole run.
-    pub(crate) fn of_part(error: Error) -> Self {
+    /// anything else ends the whole run. The part's task is named instead of the body's.
+    pub(crate) fn of_part(mut error: Error) -> Self {
         let ends = Some(error.kind).filter(|kind| *kind != Kind::TaskFailed);
+        let part = error.task.take();
         TaskError {
             ends,
+            part,
             ..TaskError::of_run(error)
         }
     }
@@ -364,7 +370,8 @@ impl Error {
             name: error.kind.into(),
             index: error.index,
             source: error.source,
-            ..Error::new(kind, Some(shown(task)), error.message)
+            task: error.part.or_else(|| Some(shown(task).into())),
+            ..Error::new(kind, None, error.message)
         }
     }
 

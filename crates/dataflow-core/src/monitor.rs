@@ -31,7 +31,8 @@ pub struct Progress {
     /// Tasks that have run (or were skipped).
     pub done: u64,
     /// All tasks on this rank. For a scope, those that were inserted so far (up to 64 or so fewer);
-    /// for a recursion, the calls that were made so far, since their final number is not known.
+    /// for a recursion, the calls that were made so far, since their final number is not known; for one
+    /// across ranks, the calls that were dealt to this rank and what joins them.
     pub count: u64,
 }
 

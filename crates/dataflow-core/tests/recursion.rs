@@ -13,6 +13,7 @@ use specimen::ranks::on_ranks;
 use specimen::within;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The sum of a tree with irregular forks, its calls, and how many of them are alive at once.
 #[derive(Default)]
@@ -486,24 +487,27 @@ fn of_several_failures_the_smallest_by_index_and_way_is_told_and_all_else_is_cal
     }
 }
 
+/// So many levels of two calls; the join of one of them panics.
+struct Joining(usize, &'static [usize]);
+
+impl Recursive for Joining {
+    type Argument = Vec<usize>;
+    type Value = u64;
+
+    fn call(&self, way: Vec<usize>) -> Result<Call<Self>, TaskError> {
+        let n = if way.len() == self.0 { 0 } else { 2 };
+        let below = (0..n).map(|place| [&way[..], &[place]].concat());
+        let panics = way == self.1;
+        Ok(Call::fork(below.collect::<Vec<_>>(), move |_| {
+            assert!(!panics, "out of luck");
+            0
+        }))
+    }
+}
+
 /// The last call that was made was named, which may lie far below.
 #[test]
 fn a_join_that_panics_is_told_as_that_of_its_own_call() {
-    /// Three levels of two calls; the join of one of them panics.
-    struct Joining(&'static [usize]);
-    impl Recursive for Joining {
-        type Argument = Vec<usize>;
-        type Value = ();
-
-        fn call(&self, way: Vec<usize>) -> Result<Call<Self>, TaskError> {
-            let n = if way.len() == 3 { 0 } else { 2 };
-            let below = (0..n).map(|place| [&way[..], &[place]].concat());
-            let panics = way == self.0;
-            Ok(Call::fork(below.collect::<Vec<_>>(), move |_| {
-                assert!(!panics, "out of luck");
-            }))
-        }
-    }
     for (way, task) in [
         (&[][..], "call"),
         (&[1], "call 1"),
@@ -511,7 +515,7 @@ fn a_join_that_panics_is_told_as_that_of_its_own_call() {
         (&[1, 0, 0], "call 1.0.0"),
     ] {
         for on in executors() {
-            let error = recurse(&Joining(way), vec![], &*on).unwrap_err();
+            let error = recurse(&Joining(3, way), vec![], &*on).unwrap_err();
             let told = (error.kind(), error.task());
             assert_eq!(told, (Kind::TaskPanicked, Some(task)), "{error}");
         }
@@ -519,7 +523,7 @@ fn a_join_that_panics_is_told_as_that_of_its_own_call() {
 }
 
 #[test]
-fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_before_the_run() {
+fn a_failure_is_told_by_its_way_on_every_rank_at_the_top_as_well_as_below() {
     let fails = |failing: &'static [usize]| {
         move |way: &[usize]| match way == failing {
             true => Err(TaskError::new("odd", "as told").with_index(5)),
@@ -539,11 +543,11 @@ fn a_failure_below_the_top_is_the_same_on_every_rank_and_one_at_the_top_comes_be
         assert_eq!(errors[0].to_string(), errors[1].to_string());
         errors
     };
-    for error in errors_of(&[2, 0, 1]) {
-        assert_eq!((error.name(), error.index()), ("odd", Some(5)));
-    }
-    for error in errors_of(&[1]) {
-        assert_eq!((error.name(), error.task()), ("odd", Some("call 1")));
+    for (failing, task) in [(&[2, 0, 1, 2][..], "call 2.0.1.2"), (&[1], "call 1")] {
+        for error in errors_of(failing) {
+            assert_eq!((error.name(), error.index()), ("odd", Some(5)));
+            assert_eq!(error.task(), Some(task));
+        }
     }
 }
 
@@ -583,7 +587,8 @@ fn of_several_failures_across_ranks_the_smallest_by_index_and_way_is_told_too() 
         });
         for error in errors {
             assert_eq!(error.name(), "smallest", "{error}");
-            assert_eq!(error.index(), alone.index());
+            let told = (error.index(), error.task(), error.message());
+            assert_eq!(told, (alone.index(), alone.task(), alone.message()));
         }
     }
 }
@@ -591,7 +596,7 @@ fn of_several_failures_across_ranks_the_smallest_by_index_and_way_is_told_too() 
 #[test]
 fn a_panic_below_the_top_is_a_panic_on_every_rank() {
     let panics = |way: &[usize]| match way {
-        [2, 0, 1, ..] => panic!("out of luck"),
+        [2, 0, 1] => panic!("out of luck"),
         _ => Ok(()),
     };
     let (errors, _) = on_ranks(2, (3, 8), |courier| {
@@ -601,6 +606,48 @@ fn a_panic_below_the_top_is_a_panic_on_every_rank() {
     for error in errors {
         assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
         assert!(error.message().contains("out of luck"), "{error}");
+        assert_eq!(error.task(), Some("call 2.0.1"));
+    }
+}
+
+/// At the top it was told as a task that no user knows.
+#[test]
+fn a_join_that_panics_across_ranks_is_told_as_that_of_its_own_call() {
+    // Of two ranks the top has five levels.
+    for (way, task) in [
+        (&[1, 0][..], "call 1.0"),
+        (&[0, 1, 1, 0, 1, 1], "call 0.1.1.0.1.1"),
+    ] {
+        let (errors, _) = on_ranks(2, (3, 8), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            recurse_across(&Joining(7, way), vec![], &on).unwrap_err()
+        });
+        for error in errors {
+            let told = (error.kind(), error.task(), error.message());
+            let expected = (Kind::TaskPanicked, Some(task), "call panicked: out of luck");
+            assert_eq!(told, expected);
+        }
+    }
+}
+
+/// All was top, so every rank made all calls, in no time.
+#[test]
+fn few_calls_that_take_long_are_dealt_out_and_all_time_is_told() {
+    const TAKES: Duration = Duration::from_millis(2);
+    let takes_long = |way: &[usize]| {
+        if way.len() == 2 {
+            std::thread::sleep(TAKES);
+        }
+        Ok(())
+    };
+    let (reports, _) = on_ranks(2, (3, 8), |courier| {
+        let on = Context::new(&Inline).across(courier);
+        recurse_across(&Failing(2, &takes_long), vec![], &on).unwrap()
+    });
+    let seconds = TAKES.as_secs_f64();
+    for (value, report) in reports {
+        assert!(value == 9 && report.tasks > 0, "{report:?}");
+        assert!(report.seconds > 4.0 * seconds, "{report:?}");
     }
 }
 

@@ -69,11 +69,12 @@ use std::time::Instant;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Tasks executed.
+    /// Tasks executed; of a scope with those in nested scopes, of a recursion across ranks all calls.
     pub tasks: u64,
     /// Wall time, seconds.
     pub seconds: f64,
-    /// Tasks executed by each worker.
+    /// Tasks executed by each worker: without those in nested scopes; of a recursion across ranks those
+    /// that its open calls, and not all calls, are.
     pub tasks_by_worker: Vec<u64>,
     /// Data that were copied because an updated version was still shared, by class.
     pub copies_by_class: Vec<(String, u64)>,

@@ -2,41 +2,34 @@
 //! the ranks.
 //!
 //! # Law
-//! Calls are pure, so all ranks see the same top: breadth first, until there are [`PER_RANK`] open
-//! calls for each rank or none is left. The open ones, in the order of the ways to them, go to the ranks
-//! in turn and are recursions there; their values travel to rank 0, which joins the top, and the
-//! outermost value travels back.
+//! Calls are pure, so all ranks see the same [top](super::top). Its open calls, in the order of the ways
+//! to them, are dealt out in turn and are recursions where they are dealt to; their values travel to rank
+//! 0, which joins the top, and the outermost value travels back.
 //!
-//! A narrow tree may be all top. So after as many calls as there are to be open ones, and after twice, four
-//! times, … as many, the ranks agree to go on, by a run of nothing: it ends on all of them if one was
-//! cancelled meanwhile.
+//! A top may be narrow or take long. So now and then the ranks agree to go on, by a run of one word: it
+//! ends on all of them if one was cancelled meanwhile, and tells them whether rank 0 found the calls slow.
 //!
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
-use super::run::CallPath;
-use super::{Call, Join, Recursive, recurse, recurse_below};
+use super::top::{Seat, Top, is_slow};
+use super::{Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, Flows, Independent, Inputs, Successors, TaskSpace};
+use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Open calls for each rank: enough to keep all ranks busy if the tree is uneven.
-const PER_RANK: usize = 16;
+use std::time::{Duration, Instant};
 
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
 /// returns the value on each rank, and the number of calls made on this one. On a single rank it is the
 /// same as [`recurse`], but may not be used inside a body.
 ///
 /// # Errors
-/// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank. Of the outermost calls,
-/// which every rank makes before any are dealt out, the smallest error is reported if some fail; then no
-/// call below them is made. A rank ends an open call that it has begun if its own monitor is cancelled;
-/// if another's is, after it.
+/// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank. A rank ends an open call
+/// that it has begun if its own monitor is cancelled; if another's is, after it.
 pub fn recurse_across<P>(
     problem: &P,
     argument: P::Argument,
@@ -47,11 +40,13 @@ where
 {
     refuse_inside_a_body()?;
     let courier = on.courier();
-    let n_ranks = courier.n_ranks();
+    let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
     if n_ranks == 1 {
         return recurse(problem, argument, on);
     }
-    let unfold = || Top::unfold(problem, argument, on);
+    let start = Instant::now();
+    let seat = Seat { rank, n_ranks };
+    let unfold = || Top::unfold(problem, argument, seat, |spent| agree_to_go_on(spent, on));
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
         let text = format!("call panicked: {}", buried(panic));
         Err(Error::new(Kind::TaskPanicked, None, text))
@@ -60,158 +55,103 @@ where
         top: top?,
         problem,
         on,
-        n_ranks: n_ranks as u32,
+        seat,
         calls: AtomicU64::new(0),
         value: Mutex::new(None),
     };
     let report = run_across(&tree, on)?;
     // The top was called everywhere, and counts once.
-    let top = if courier.rank() == Rank(0) {
-        tree.top.n_calls
-    } else {
-        0
-    };
+    let top = if rank == Rank(0) { tree.top.n_calls } else { 0 };
     let tasks = top + tree.calls.into_inner();
+    let seconds = start.elapsed().as_secs_f64();
     let value = tree.value.into_inner();
     match value.unwrap_or_else(PoisonError::into_inner) {
-        Some(value) => Ok((value, Report { tasks, ..report })),
+        Some(value) => Ok((
+            value,
+            Report {
+                tasks,
+                seconds,
+                ..report
+            },
+        )),
         None => unreachable!("a run without an error has kept its value"),
     }
 }
 
-/// The top of a tree of calls.
-struct Top<P: Recursive> {
-    /// Calls in the order in which they were unfolded; children stand behind their parents.
-    nodes: Mutex<Vec<Node<P>>>,
-    /// Open calls, by number.
-    open: Vec<Mutex<Option<P::Argument>>>,
-    /// How many calls were made here.
-    n_calls: u64,
-}
-
-enum Node<P: Recursive> {
-    Done(P::Value),
-    /// With its children: so many, from this number on.
-    Fork(Join<P>, usize, usize),
-    /// Its number among the open ones.
-    Open(usize),
-    /// Taken.
-    Gone,
-}
-
-impl<P: Recursive> Top<P> {
-    /// # Errors
-    /// The smallest of those that calls here have failed with; or that a rank was cancelled meanwhile.
-    fn unfold(problem: &P, argument: P::Argument, on: &dyn Executor) -> Result<Self, Error> {
-        let enough = PER_RANK * on.courier().n_ranks();
-        let mut nodes = vec![Node::Gone];
-        let mut above = Ways(vec![(0, 0)]);
-        // They are called in the order in which they stand: those that wait are the last nodes.
-        let mut waiting = VecDeque::from([argument]);
-        let (mut n_calls, mut next_level, mut agree_at) = (0, 0, enough);
-        let mut failed = Vec::new();
-        while waiting.len() < enough
-            && let Some(argument) = waiting.pop_front()
-        {
-            if n_calls == agree_at {
-                agree_to_go_on(on)?;
-                agree_at *= 2;
-            }
-            if n_calls == next_level {
-                next_level = nodes.len();
-            }
-            nodes[n_calls] = match problem.call(argument) {
-                Ok(Call::Done(value)) => Node::Done(value),
-                Ok(Call::Fork { arguments, join }) => {
-                    let (first, n) = (nodes.len(), arguments.len());
-                    above.0.extend((0..n).map(|place| (n_calls, place)));
-                    nodes.extend((0..n).map(|_| Node::Gone));
-                    waiting.extend(arguments);
-                    Node::Fork(join, first, n)
-                }
-                Err(error) => {
-                    failed.push((error.index().unwrap_or(u64::MAX), n_calls, error));
-                    Node::Gone
-                }
-            };
-            n_calls += 1;
-        }
-        if let Some((way, error)) = above.smallest(failed) {
-            return Err(Error::of_task(&way, error));
-        }
-        // Of failures with the same index that of the smallest number is reported, and so these are in
-        // the order of their ways: those of the next level are below calls before the others.
-        let (this, next) = (n_calls..next_level, next_level..nodes.len());
-        waiting.rotate_left(this.len());
-        for (number, at) in next.chain(this).enumerate() {
-            nodes[at] = Node::Open(number);
-        }
-        let open = waiting
-            .into_iter()
-            .map(|argument| Mutex::new(Some(argument)));
-        Ok(Top {
-            nodes: Mutex::new(nodes),
-            open: open.collect(),
-            n_calls: n_calls as u64,
-        })
-    }
-
-    /// Joins all, given the values of the open calls: children first.
-    fn join(&self, open: &[&P::Value]) -> Option<P::Value>
-    where
-        P::Value: Clone,
-    {
-        let mut nodes = locked(&self.nodes);
-        let mut values: Vec<Option<P::Value>> = nodes.iter().map(|_| None).collect();
-        for at in (0..nodes.len()).rev() {
-            values[at] = match std::mem::replace(&mut nodes[at], Node::Gone) {
-                Node::Done(value) => Some(value),
-                Node::Open(number) => open.get(number).map(|value| (*value).clone()),
-                Node::Fork(join, first, n) => {
-                    let children = values[first..first + n].iter_mut().map(Option::take);
-                    children.collect::<Option<Vec<_>>>().map(join)
-                }
-                Node::Gone => None,
-            };
-        }
-        values.into_iter().next().flatten()
-    }
-}
-
-/// Of each node the one above it, and its place among those below that one.
-struct Ways(Vec<(usize, usize)>);
-
-impl Ways {
-    /// The way to a node.
-    fn to(&self, mut node: usize) -> CallPath {
-        let mut way = Vec::new();
-        while node > 0 {
-            let (above, place) = self.0[node];
-            way.push(place);
-            node = above;
-        }
-        way.reverse();
-        CallPath(way)
-    }
-
-    /// Of failures, each with its index and its node, the smallest by (index, way).
-    fn smallest(&self, failed: Vec<(u64, usize, TaskError)>) -> Option<(CallPath, TaskError)> {
-        let least = failed.iter().map(|(index, ..)| *index).min()?;
-        let alike = failed.into_iter().filter(|(index, ..)| *index == least);
-        let alike = alike.map(|(_, node, error)| (self.to(node), error));
-        alike.min_by(|one, other| one.0.cmp(&other.0))
-    }
-}
-
-/// Ends on all ranks if one was cancelled. No run of the program's: it is not recorded.
-fn agree_to_go_on(on: &dyn Executor) -> Result<(), Error> {
-    let n_ranks = on.courier().n_ranks() as u32;
-    let each = Independent::new("calls at the top", n_ranks.into(), |_| Ok(()));
+/// Whether rank 0, having spent so long, found the calls slow; ends on all ranks if one was cancelled.
+/// No run of the program's: it is not recorded.
+fn agree_to_go_on(spent: Duration, on: &dyn Executor) -> Result<bool, Error> {
+    let asked = Asked {
+        n_ranks: on.courier().n_ranks() as u32,
+        is_slow: is_slow(spent).into(),
+        heard: AtomicU64::new(0),
+    };
     let mut here = Context::new(&Inline).across(on.courier());
     if let Some(monitor) = on.monitor() {
         here = here.watched_by(monitor);
     }
-    run_across(&each.across(n_ranks), &here).map(drop)
+    run_across(&asked, &here)?;
+    Ok(asked.heard.into_inner() != 0)
+}
+
+crate::task_names! {
+    /// Rank 0 says it; a rank hears it.
+    enum AskedTask { Said {}, Heard { on } }
+}
+use AskedTask::{Heard, Said};
+
+/// One word of rank 0's, heard by all.
+struct Asked {
+    n_ranks: u32,
+    is_slow: u64,
+    heard: AtomicU64,
+}
+
+impl TaskSpace for Asked {
+    type Task = AskedTask;
+    type Datum = u64;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("calls at the top");
+        about.parameter("ranks", self.n_ranks);
+        about.class("Said").new_flow("VALUE");
+        about.class("Heard").read("VALUE");
+    }
+
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = AskedTask> + Send {
+        (on == 0)
+            .then_some(Said {})
+            .into_iter()
+            .chain([Heard { on }])
+    }
+
+    fn inputs(&self, task: AskedTask, from: &mut impl Inputs<Self>) {
+        if let Heard { .. } = task {
+            from.task(VALUE, Said {}, VALUE);
+        }
+    }
+
+    fn successors(&self, task: AskedTask, to: &mut impl Successors<Self>) {
+        if let Said {} = task {
+            to.range(VALUE, 0..self.n_ranks, |on| Heard { on }, VALUE);
+        }
+    }
+
+    fn run(&self, task: AskedTask, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+        let [value] = flows.slots();
+        match task {
+            Said {} => value.put(self.is_slow),
+            Heard { .. } => self.heard.store(*value.read(), Ordering::Relaxed),
+        }
+        Ok(())
+    }
+
+    fn rank(&self, task: AskedTask) -> Rank {
+        match task {
+            Said {} => Rank(0),
+            Heard { on } => Rank(on),
+        }
+    }
 }
 
 crate::task_names! {
@@ -224,7 +164,7 @@ struct CallTree<'t, P: Recursive> {
     problem: &'t P,
     on: &'t dyn Executor,
     top: Top<P>,
-    n_ranks: u32,
+    seat: Seat,
     calls: AtomicU64,
     value: Mutex<Option<P::Value>>,
 }
@@ -236,7 +176,11 @@ const OUTERMOST: usize = 0;
 
 impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
     fn n_open(&self) -> u32 {
-        self.top.open.len() as u32
+        self.top.n_open() as u32
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.seat.n_ranks as u32
     }
 
     /// The flow of the top that the value of an open call comes through.
@@ -255,7 +199,7 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
 
     fn describe(&self, about: &mut Description) {
         about.name("recursion");
-        about.parameter("ranks", self.n_ranks);
+        about.parameter("ranks", self.n_ranks());
         about.parameter("calls at the top", self.top.n_calls);
         about.parameter("open calls", self.n_open());
         about.class("Below").new_flow("VALUE");
@@ -267,9 +211,9 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     }
 
     fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = TreeTask> + Send {
-        let below = (on..self.n_open()).step_by(self.n_ranks as usize);
+        let below = (0..self.n_open()).map(|number| Below { number });
+        let below = below.filter(move |&task| self.rank(task) == Rank(on));
         let joined = (on == 0).then_some(Joined {});
-        let below = below.map(|number| Below { number });
         below.chain(joined).chain([Kept { on }])
     }
 
@@ -288,7 +232,7 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     fn successors(&self, task: TreeTask, to: &mut impl Successors<Self>) {
         match task {
             Below { number } => to.task(VALUE, Joined {}, Self::value_of(number)),
-            Joined {} => to.range(OUTERMOST, 0..self.n_ranks, |on| Kept { on }, VALUE),
+            Joined {} => to.range(OUTERMOST, 0..self.n_ranks(), |on| Kept { on }, VALUE),
             Kept { .. } => {}
         }
     }
@@ -296,11 +240,11 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     fn run(&self, task: TreeTask, flows: &mut Flows<'_, P::Value>) -> Result<(), TaskError> {
         match task {
             Below { number } => {
-                let argument = locked(&self.top.open[number as usize]).take();
-                let Some(argument) = argument else {
-                    unreachable!("an open call is called once");
+                let (way, argument) = self.top.take(number as usize);
+                let below = match argument {
+                    Ok(argument) => recurse_below(self.problem, argument, way, self.on),
+                    Err(error) => Err(Error::of_task(&way, error)),
                 };
-                let below = recurse_below(self.problem, argument, self.on);
                 let (value, report) = below.map_err(TaskError::of_part)?;
                 self.calls.fetch_add(report.tasks, Ordering::Relaxed);
                 let [slot] = flows.slots();
@@ -310,9 +254,9 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
                 let mut slots = flows.iter();
                 let outermost = slots.next();
                 let values: Vec<_> = slots.map(|slot| slot.read()).collect();
-                match (self.top.join(&values), outermost) {
-                    (Some(value), Some(slot)) => slot.put(value),
-                    _ => unreachable!("every call of the top has its value"),
+                let value = self.top.join(&values).map_err(TaskError::of_part)?;
+                if let Some(slot) = outermost {
+                    slot.put(value);
                 }
             }
             Kept { .. } => {
@@ -325,7 +269,7 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
 
     fn rank(&self, task: TreeTask) -> Rank {
         match task {
-            Below { number } => Rank(number % self.n_ranks),
+            Below { number } => self.seat.dealt_to(number as usize),
             Joined {} => Rank(0),
             Kept { on } => Rank(on),
         }

@@ -37,12 +37,14 @@
 mod across;
 mod frame;
 mod run;
+mod top;
 
 pub use across::recurse_across;
 
 use crate::engine::{Report, is_inside};
 use crate::error::{Error, TaskError};
 use crate::port::Executor;
+use run::CallPath;
 
 /// A problem that is solved by solving smaller ones.
 pub trait Recursive: Sync {
@@ -108,19 +110,24 @@ pub fn recurse<P: Recursive>(
     argument: P::Argument,
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error> {
+    let here = CallPath::default();
     match is_inside() {
-        true => run::run(problem, argument, on, |_, job| on.execute_inside(job)),
-        false => run::run(problem, argument, on, |common, job| common.execute(on, job)),
+        true => run::run(problem, argument, here, on, |_, job| on.execute_inside(job)),
+        false => run::run(problem, argument, here, on, |common, job| {
+            common.execute(on, job)
+        }),
     }
 }
 
-/// A part of a run across ranks, inside one of its bodies: its monitor watches it, too.
+/// A part of a run across ranks, inside one of its bodies; its outermost call is told by its way there.
+/// The run's monitor watches it, too.
 fn recurse_below<P: Recursive>(
     problem: &P,
     argument: P::Argument,
+    way: CallPath,
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error> {
-    run::run(problem, argument, on, |common, job| {
+    run::run(problem, argument, way, on, |common, job| {
         if let Some(monitor) = on.monitor() {
             monitor.watch_inside(&common.ledger, job);
         }

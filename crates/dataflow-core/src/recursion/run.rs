@@ -35,6 +35,8 @@ struct Run<'p, P: Recursive> {
     /// Failures are ordered by the ways to the calls.
     common: Common<Vec<usize>>,
     problem: &'p P,
+    /// The way to the outermost call, if it is a part of a larger tree.
+    above: CallPath,
     shelves: Shelves<QueuedCall<P>>,
     /// The outermost call, until a worker takes it.
     first: Mutex<Option<P::Argument>>,
@@ -43,7 +45,7 @@ struct Run<'p, P: Recursive> {
 }
 
 /// A call by the way to it: `call 0.1.1`; the outermost is `call`.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Default)]
 pub(super) struct CallPath(pub Vec<usize>);
 
 impl fmt::Debug for CallPath {
@@ -62,10 +64,12 @@ struct Hand<P: Recursive> {
     class: usize,
 }
 
-/// Calls a problem; whatever `execute` does with the job, it is over when this returns.
+/// Calls a problem, whose outermost call is told by the way `above`; whatever `execute` does with the job,
+/// it is over when this returns.
 pub(super) fn run<P: Recursive>(
     problem: &P,
     argument: P::Argument,
+    above: CallPath,
     on: &dyn Executor,
     execute: impl FnOnce(&Common<Vec<usize>>, &Arc<Job>),
 ) -> Result<(P::Value, Report), Error> {
@@ -77,6 +81,7 @@ pub(super) fn run<P: Recursive>(
     let run = Run {
         common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
         problem,
+        above,
         shelves: Shelves::new(on.n_workers()),
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
@@ -164,7 +169,7 @@ impl<P: Recursive> Front for Run<'_, P> {
                     .calling
                     .as_ref()
                     .map_or_else(Vec::new, Above::way);
-                let error = Error::of_task(&CallPath(way.clone()), error);
+                let error = Error::of_task(&self.path(&way), error);
                 self.common.note(way, error);
                 self.bring(None, visit);
             }
@@ -176,7 +181,7 @@ impl<P: Recursive> Front for Run<'_, P> {
         let (number, class) = (Self::number(visit), visit.hand.class);
         visit.ends_by_panic(|_| (number, class));
         let way = visit.hand.calling.as_ref().map(Above::way);
-        let task = way.map(|way| format!("{:?}", CallPath(way)));
+        let task = way.map(|way| format!("{:?}", self.path(&way)));
         let text = format!("call panicked: {text}");
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
@@ -197,6 +202,11 @@ impl<P: Recursive> Run<'_, P> {
             self.common.ledger.all_announced();
             chain(self, (argument, Above::nothing()), visit);
         }
+    }
+
+    /// A call by the whole way to it.
+    fn path(&self, way: &[usize]) -> CallPath {
+        CallPath([&self.above.0, way].concat())
     }
 
     /// One call; a fork into no calls is joined at once, as a part of it.

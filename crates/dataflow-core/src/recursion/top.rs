@@ -1,0 +1,329 @@
+//! The top of a tree of calls, which every rank unfolds.
+//!
+//! # Law
+//! Breadth first, until there are [`PER_RANK`] open calls for each rank or none is left; or fewer, if the
+//! calls of the top take long. A call that has failed is an open one that fails again where it is dealt
+//! to, so that it does not matter how far the top reaches. Open calls are numbered in the order of the
+//! ways to them.
+
+use super::run::CallPath;
+use super::{Call, Join, Recursive};
+use crate::engine::{buried, drop_quietly};
+use crate::error::{Error, Kind, TaskError};
+use crate::rank::Rank;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Open calls for each rank. What ranks have of a tree that is uneven is the more alike the more there
+/// are: of double recursion eight ranks have 0.92 of what the busiest has.
+pub(super) const PER_RANK: usize = 16;
+
+/// Calls of the top that take longer in all are not made on every rank.
+const SLOW: Duration = Duration::from_micros(300);
+
+/// The top, and of what is below it this rank's share.
+pub(super) struct Top<P: Recursive> {
+    /// Calls in the order in which they were unfolded; children stand behind their parents.
+    nodes: Mutex<Vec<Node<P>>>,
+    ways: Ways,
+    /// By number.
+    open: Vec<Open<P>>,
+    /// How many calls were made here.
+    pub n_calls: u64,
+}
+
+enum Node<P: Recursive> {
+    Done(P::Value),
+    /// With its children: so many, from this number on.
+    Fork(Join<P>, usize, usize),
+    Open(Argument<P>),
+    /// The same, and its number.
+    Dealt(usize),
+    /// Taken.
+    Gone,
+}
+
+/// The argument of a call; or what it has failed with, if it was made already.
+type Argument<P> = Result<<P as Recursive>::Argument, TaskError>;
+
+/// An open call: its node, and its argument if it is this rank's.
+struct Open<P: Recursive>(usize, Mutex<Option<Argument<P>>>);
+
+/// One of some ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    pub rank: Rank,
+    pub n_ranks: usize,
+}
+
+impl Seat {
+    /// Whom an open call is dealt to. In each turn one rank further, so that nobody has the last
+    /// children of all forks, which may be the smallest.
+    pub fn dealt_to(self, number: usize) -> Rank {
+        Rank(((number + number / self.n_ranks) % self.n_ranks) as u32)
+    }
+}
+
+impl<P: Recursive> Top<P> {
+    /// All ranks `ask` alike whether one of them, which has spent so long on calls, found them slow: after
+    /// as many calls as there are ranks, after the first that has its value, and each time after twice
+    /// as many.
+    ///
+    /// # Errors
+    /// Those of asking.
+    pub fn unfold(
+        problem: &P,
+        argument: P::Argument,
+        seat: Seat,
+        mut ask: impl FnMut(Duration) -> Result<bool, Error>,
+    ) -> Result<Self, Error> {
+        let enough = PER_RANK * seat.n_ranks;
+        let mut nodes = vec![Node::Open(Ok(argument))];
+        let mut ways = Ways(vec![(0, 0)]);
+        let (mut n_calls, mut ask_at, mut has_value) = (0, seat.n_ranks, false);
+        let mut spent = Duration::ZERO;
+        // They are called in the order in which they stand: those that wait are the last nodes.
+        while (1..enough).contains(&(nodes.len() - n_calls)) {
+            if n_calls == ask_at {
+                if ask(spent)? && nodes.len() - n_calls >= seat.n_ranks {
+                    break;
+                }
+                ask_at *= 2;
+            }
+            let Node::Open(Ok(argument)) = nodes[n_calls].take() else {
+                unreachable!("calls are made in their order")
+            };
+            let start = Instant::now();
+            let called = guarded(|| problem.call(argument));
+            spent += start.elapsed();
+            if matches!(called, Ok(Call::Done(_))) && !has_value {
+                (has_value, ask_at) = (true, n_calls + 1);
+            }
+            nodes[n_calls] = match called {
+                Ok(Call::Done(value)) => Node::Done(value),
+                Ok(Call::Fork { arguments, join }) => {
+                    let (first, n) = (nodes.len(), arguments.len());
+                    ways.0.extend((0..n).map(|place| (n_calls, place)));
+                    nodes.extend(
+                        arguments
+                            .into_iter()
+                            .map(|argument| Node::Open(Ok(argument))),
+                    );
+                    Node::Fork(join, first, n)
+                }
+                Err(error) => Node::Open(Err(error)),
+            };
+            n_calls += 1;
+        }
+        Ok(Top {
+            open: deal_out(&mut nodes, seat),
+            nodes: Mutex::new(nodes),
+            ways,
+            n_calls: n_calls as u64,
+        })
+    }
+
+    pub fn n_open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// An open call that was dealt to this rank, once: the way to it, and its argument.
+    pub fn take(&self, number: usize) -> (CallPath, Argument<P>) {
+        let Open(node, argument) = &self.open[number];
+        let Some(argument) = locked(argument).take() else {
+            unreachable!("an open call is called once, by the rank that it was dealt to");
+        };
+        (self.ways.to(*node), argument)
+    }
+
+    /// Joins all on the first rank, given the values of the open calls: children first.
+    ///
+    /// # Errors
+    /// A join has panicked.
+    pub fn join(&self, open: &[&P::Value]) -> Result<P::Value, Error>
+    where
+        P::Value: Clone,
+    {
+        let mut nodes = std::mem::take(&mut *locked(&self.nodes));
+        let mut values: Vec<Option<P::Value>> = nodes.iter().map(|_| None).collect();
+        for at in (0..nodes.len()).rev() {
+            values[at] = match nodes[at].take() {
+                Node::Done(value) => Some(value),
+                Node::Dealt(number) => open.get(number).map(|value| (*value).clone()),
+                Node::Fork(join, first, n) => {
+                    let children = values[first..first + n].iter_mut().map(Option::take);
+                    let children = children.collect::<Option<Vec<_>>>();
+                    let joined = guarded(|| Ok(children.map(join)));
+                    joined.map_err(|error| Error::of_task(&self.ways.to(at), error))?
+                }
+                Node::Open(_) | Node::Gone => None,
+            };
+        }
+        match values.into_iter().next().flatten() {
+            Some(value) => Ok(value),
+            None => unreachable!("every call of the top has its value"),
+        }
+    }
+}
+
+impl<P: Recursive> Node<P> {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Node::Gone)
+    }
+}
+
+/// Numbers the open calls. What others call, and on all but the first rank, which joins, the values and
+/// joins of the top, is dropped.
+fn deal_out<P: Recursive>(nodes: &mut Vec<Node<P>>, seat: Seat) -> Vec<Open<P>> {
+    let mut open = Vec::new();
+    let mut below = vec![0];
+    while let Some(at) = below.pop() {
+        match &nodes[at] {
+            Node::Fork(_, first, n) => below.extend((*first..first + n).rev()),
+            Node::Open(_) => open.push(at),
+            Node::Done(_) | Node::Dealt(_) | Node::Gone => {}
+        }
+    }
+    let mut deal = |(number, at): (usize, usize)| {
+        let dealt = std::mem::replace(&mut nodes[at], Node::Dealt(number));
+        let argument = match dealt {
+            Node::Open(argument) if seat.dealt_to(number) == seat.rank => Some(argument),
+            of_others => {
+                drop_quietly(of_others);
+                None
+            }
+        };
+        Open(at, Mutex::new(argument))
+    };
+    let open = open.into_iter().enumerate().map(&mut deal).collect();
+    if seat.rank != Rank(0) {
+        nodes.drain(..).for_each(drop_quietly);
+    }
+    open
+}
+
+/// Of each node the one above it, and its place among those below that one.
+struct Ways(Vec<(usize, usize)>);
+
+impl Ways {
+    /// The way to a node.
+    fn to(&self, mut node: usize) -> CallPath {
+        let mut way = Vec::new();
+        while node > 0 {
+            let (above, place) = self.0[node];
+            way.push(place);
+            node = above;
+        }
+        way.reverse();
+        CallPath(way)
+    }
+}
+
+/// Whether calls that took so long are to be made on one rank each.
+pub(super) fn is_slow(spent: Duration) -> bool {
+    spent > SLOW
+}
+
+/// A call or a join; its panic is a failure that ends the run.
+fn guarded<T>(called: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    catch_unwind(AssertUnwindSafe(called)).unwrap_or_else(|panic| {
+        let text = format!("call panicked: {}", buried(panic));
+        Err(TaskError::of_part(Error::new(
+            Kind::TaskPanicked,
+            None,
+            text,
+        )))
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Double recursion; the cost of a call is that of all below it.
+    struct Fibonacci;
+
+    impl Recursive for Fibonacci {
+        type Argument = u64;
+        type Value = u64;
+
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            Ok(match n {
+                0 | 1 => Call::Done(1),
+                _ => Call::fork([n - 1, n - 2], |values| values.into_iter().sum()),
+            })
+        }
+    }
+
+    fn cost(n: u64) -> u64 {
+        (0..n).fold((1, 1), |(a, b), _| (b, a + b + 1)).0
+    }
+
+    fn seats(n_ranks: usize) -> impl Iterator<Item = Seat> {
+        let seat = move |rank| Seat {
+            rank: Rank(rank),
+            n_ranks,
+        };
+        (0..n_ranks as u32).map(seat)
+    }
+
+    fn top_of(seat: Seat) -> Top<Fibonacci> {
+        Top::unfold(&Fibonacci, 35, seat, |_| Ok(false)).unwrap()
+    }
+
+    /// One rank had the last branch of every fork: the busiest of eight ranks had almost twice its share.
+    #[test]
+    fn of_double_recursion_all_ranks_have_alike() {
+        for (n_ranks, least) in [(2, 0.94), (4, 0.9), (8, 0.9), (16, 0.88), (64, 0.64)] {
+            let costs: Vec<u64> = seats(n_ranks)
+                .map(|seat| {
+                    let top = top_of(seat);
+                    let own = top.open.iter().filter_map(|open| locked(&open.1).take());
+                    own.map(|argument| cost(argument.unwrap())).sum()
+                })
+                .collect();
+            let mean = costs.iter().sum::<u64>() as f64 / n_ranks as f64;
+            let share = mean / *costs.iter().max().unwrap() as f64;
+            assert!(share > least, "{n_ranks} ranks: {share}");
+        }
+    }
+
+    #[test]
+    fn each_open_call_is_kept_by_the_rank_that_it_is_dealt_to_alone() {
+        let tops: Vec<_> = seats(3).map(|seat| (seat, top_of(seat))).collect();
+        assert!(tops[0].1.n_open() >= 3 * PER_RANK);
+        for number in 0..tops[0].1.n_open() {
+            for (seat, top) in &tops {
+                let is_kept = locked(&top.open[number].1).is_some();
+                assert_eq!(is_kept, seat.dealt_to(number) == seat.rank);
+            }
+        }
+    }
+
+    /// As many are open as there are ranks, at least, when one finds calls slow.
+    #[test]
+    fn where_calls_are_slow_fewer_are_made_at_the_top() {
+        for seat in seats(4) {
+            let top = Top::unfold(&Fibonacci, 35, seat, |_| Ok(true)).unwrap();
+            assert_eq!((top.n_calls, top.n_open()), (4, 5));
+        }
+    }
+
+    #[test]
+    fn ranks_ask_after_the_first_call_that_has_its_value() {
+        let mut asked = 0;
+        let seat = seats(8).next().unwrap();
+        let ask = |_| {
+            asked += 1;
+            Ok(asked > 1)
+        };
+        // 4 | 3 2 | 2 1 1 0 | …: the fifth call has its value, before as many were made as there are ranks.
+        let top = Top::unfold(&Fibonacci, 4, seat, ask).unwrap();
+        assert_eq!((top.n_calls, asked), (9, 1));
+    }
+}
