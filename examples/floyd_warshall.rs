@@ -107,7 +107,7 @@ fn shortest_ways(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let blocks = Blocks::square(settings, runtime, outcome);
+    let blocks = Blocks::square(settings, runtime, outcome)?;
     let n = blocks.rows;
     (outcome.seed, outcome.flops) = (Some(settings.seed), Some(2.0 * (n as f64).powi(3)));
 

@@ -142,7 +142,7 @@ fn ldlt(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let tiles = Blocks::square(settings, runtime, outcome);
+    let tiles = Blocks::square(settings, runtime, outcome)?;
     let n = tiles.rows;
     outcome.flops = Some((n as f64).powi(3) / 3.0);
 

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use common::cli::settings::Grid;
-use common::cli::{NoFlags, Outcome, Settings};
+use common::cli::{Failure, NoFlags, Outcome, Settings};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Runtime};
@@ -24,22 +24,43 @@ pub struct Blocks {
 impl Blocks {
     /// The square table that is asked for, of 512 rows in blocks of 64 if nothing is said; in the
     /// outcome too.
+    ///
+    /// # Errors
+    /// As [`numbered`](Self::numbered).
     pub fn square(
         settings: &Settings<NoFlags>,
         runtime: &Runtime,
         outcome: &mut Outcome,
-    ) -> Blocks {
+    ) -> Result<Blocks, Failure> {
         let n = settings.n.unwrap_or(512);
         let nb = settings.nb.unwrap_or(64).min(n.max(1));
         let grid = settings.grid_of(runtime.n_ranks());
         (outcome.n, outcome.nb, outcome.grid) = (Some(n), Some(nb), Some(grid.to_string()));
         outcome.precision = Some("f64".into());
-        Blocks {
+        let blocks = Blocks {
             rows: n,
             columns: n,
             mb: nb,
             nb,
             grid,
+        };
+        blocks.numbered()
+    }
+
+    /// The same, if its blocks can be numbered in 32 bits.
+    ///
+    /// # Errors
+    /// If they are too many.
+    pub fn numbered(self) -> Result<Blocks, Failure> {
+        let Blocks { rows, columns, .. } = self;
+        let [mt, nt] = [rows.div_ceil(self.mb), columns.div_ceil(self.nb)];
+        match mt as u128 * nt as u128 > u32::MAX.into() {
+            true => Err(Failure::refused(format!(
+                "--nb {}: {rows} x {columns} numbers are {mt} x {nt} blocks, at most {} may be",
+                self.mb,
+                u32::MAX
+            ))),
+            false => Ok(self),
         }
     }
 
