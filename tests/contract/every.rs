@@ -234,6 +234,8 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         ],
         &["matmul", "--n", "5", "--integers", "--seed", "5"],
         &["matmul", "--n", "5", "--variant", "ideal", "--check"],
+        &["jacobi3d", "--n", "5", "--variant", "ideal", "--check"],
+        &["nas_ft", "--variant", "ideal", "--check"],
         &["heat", "--n", "4294967296", "--nb", "1"],
         &["floyd_warshall", "--n", "4294967297", "--nb", "1"],
         &["jacobi3d", "--n", "5", "--until", "1e-3", "--limit", "0"],

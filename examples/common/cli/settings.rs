@@ -417,6 +417,10 @@ impl Flags {
             let text = "--costs: only --simulate time asks what things cost";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
+        if self.check == Some(true) && self.variant == Variant::Ideal {
+            let text = "--check: what --variant ideal computes is wrong";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
         self.says_policy = given("policy");
         self.says_bind = given("bind");
         self.says_repeat = given("repeat");
