@@ -332,7 +332,10 @@ pub fn align(
         }
         None => {
             outcome.seed = Some(settings.seed);
-            related(settings.n.unwrap_or(1000), settings.seed)
+            let n = settings.n.unwrap_or(1000);
+            // Before a sequence is made.
+            expect_room(&settings.own, [n, 0])?;
+            related(n, settings.seed)
         }
     };
     let longest = first.len().max(second.len());

@@ -134,8 +134,12 @@ pub fn solve(
     own.expect_a_look()?;
     let (grid, depth) = cut(settings, runtime, outcome)?;
     let space = || {
-        let (problem, on) = (Problem::new(own.problem, grid.n), runtime.rank());
-        Jacobi::new((grid, problem), own.iterations, depth, on, runtime.memory())
+        let of = (grid, Problem::new(own.problem, grid.n));
+        let memory = runtime.memory();
+        match settings.simulate {
+            Some(_) => Jacobi::counted(of, own.iterations, depth, memory),
+            None => Jacobi::new(of, own.iterations, depth, runtime.rank(), memory),
+        }
     };
     if settings.simulate.is_some() {
         if own.until.is_some() || own.svg.is_some() {
@@ -170,6 +174,11 @@ fn cut(
     let n = settings.n.unwrap_or(160);
     if n == 0 {
         return Err(Failure::refused("--n 0: there must be a cell"));
+    }
+    let bytes = (n as u64).checked_pow(3).and_then(|n| n.checked_mul(16));
+    if bytes.is_none() {
+        let text = format!("--n {n}: more cells than 64 bits count the bytes of");
+        return Err(Failure::refused(text));
     }
     let blocks = own.blocks.unwrap_or_else(|| default_blocks(n));
     let simulated = settings.simulate.and(settings.threads);

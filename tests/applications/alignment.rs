@@ -348,6 +348,9 @@ fn sequences_too_long_for_their_scores_are_refused() {
     };
     let (first, second) = (vec![b'A'; 200_000], vec![b'A'; 100_000]);
     assert!(Alignment::new(first, second, scores, 1000, grid(1, 1)).is_err());
+    // Nor are they made.
+    let told = answer(&["--n", "1000000000000", "--json"]);
+    assert_eq!(object(&told)["error"]["kind"], "too_long", "{told:?}");
 }
 
 // ── The command line ─────────────────────────────────────────────────────────────────────────────

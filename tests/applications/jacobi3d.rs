@@ -81,6 +81,14 @@ fn the_result_is_exact_for_each_problem() {
     }
 }
 
+/// 160 GB of faces were made to be counted.
+#[test]
+fn a_cube_that_has_no_room_is_counted() {
+    let told = told("--simulate counts --ranks 1000 --n 100000 --iterations 1");
+    assert!(told.get("error").is_none(), "{told}");
+    assert_eq!(told["ranks"], 1000, "{told}");
+}
+
 /// In a cube of one or two cells along an axis a wave of two or three halves is 0 in every cell: whatever was
 /// swept was as right as nothing.
 #[test]

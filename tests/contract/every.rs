@@ -236,6 +236,7 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["matmul", "--n", "5", "--variant", "ideal", "--check"],
         &["jacobi3d", "--n", "5", "--variant", "ideal", "--check"],
         &["nas_ft", "--variant", "ideal", "--check"],
+        &["jacobi3d", "--n", "1073741824"],
         &["heat", "--n", "4294967296", "--nb", "1"],
         &["floyd_warshall", "--n", "4294967297", "--nb", "1"],
         &["jacobi3d", "--n", "5", "--until", "1e-3", "--limit", "0"],

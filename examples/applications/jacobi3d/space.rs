@@ -55,29 +55,39 @@ impl Jacobi {
         on: Rank,
         memory: Arc<dyn Memory>,
     ) -> Self {
-        let n_blocks = grid.blocks.product();
-        let blocks = Store::empty("blocks", n_blocks);
-        let beyond = Store::empty("beyond", 6 * n_blocks);
-        for place in grid.places().filter(|&place| Rank(grid.rank(place)) == on) {
+        let space = Self::counted((grid, problem), sweeps, depth, memory);
+        for place in space.places_on(on) {
             let number = grid.number(place);
             let vacant = Part::Block(Block::vacant(grid.shape(place)));
-            blocks.put(number, Version::new(vacant));
+            space.blocks.put(number, Version::new(vacant));
             for side in Side::all() {
                 let neighbour = grid.neighbour(place, side);
                 if neighbour.is_none_or(|other| Rank(grid.rank(other)) != on) {
-                    let face = Part::Face(face_beyond(&grid, &problem, place, side));
-                    beyond.put(6 * number + side.index(), Version::new(face));
+                    let face = Part::Face(face_beyond(&grid, &space.problem, place, side));
+                    let slot = 6 * number + side.index();
+                    space.beyond.put(slot, Version::new(face));
                 }
             }
         }
+        space
+    }
+
+    /// The same with nothing in its stores: to be counted, not to be run.
+    pub fn counted(
+        (grid, problem): (Grid, Problem),
+        sweeps: u32,
+        depth: u32,
+        memory: Arc<dyn Memory>,
+    ) -> Self {
+        let n_blocks = grid.blocks.product();
         Jacobi {
             grid,
             problem,
             sweeps,
             depth: depth.max(1),
             memory,
-            blocks,
-            beyond,
+            blocks: Store::empty("blocks", n_blocks),
+            beyond: Store::empty("beyond", 6 * n_blocks),
         }
     }
 
