@@ -30,7 +30,7 @@ use common::cli::settings::{Variant, at_least_one};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
-use dataflow::{Monitor, Runtime};
+use dataflow::{Error, Monitor, Runtime};
 use map::Map;
 use nodes::Places;
 use norms::{Errors, Summary};
@@ -293,8 +293,14 @@ impl Problem {
             Form::Sequence => {
                 let data = Data::new(blocks, state);
                 let (mesh, physics) = (&self.mesh, &self.physics);
-                let program = sequence::program(mesh, pattern, blocks, physics, &data, taken)?;
-                let run = |monitor: &Monitor| program.run_across(&runtime.watched_by(monitor));
+                let step = sequence::program(mesh, pattern, blocks, physics, &data, (1, self.dt))?;
+                let run = |monitor: &Monitor| {
+                    let first = step.run_across(&runtime.watched_by(monitor));
+                    (1..steps).try_fold(first?, |whole, _| {
+                        let report = step.run_across(&runtime.watched_by(monitor))?;
+                        Ok::<_, Error>(whole.followed_by(report))
+                    })
+                };
                 let measured = settings.measure(runtime, run)?;
                 Ok((measured, self.own(&data.own)))
             }

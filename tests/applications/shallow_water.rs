@@ -317,6 +317,17 @@ fn the_state_is_the_same_for_all_threads_ranks_blocks_and_forms() {
     assert_eq!(picture.matches("change since the beginning").count(), 3);
 }
 
+/// All steps were recorded at once, up to 24 GB of them. Data are taken from home once in each run.
+#[test]
+fn a_sequence_is_recorded_for_one_step_however_many_are_taken() {
+    let tasks = |steps: u64| {
+        let line = "--case 5 --nodes 162 --nb 40 --form sequence --ranks 2 --threads 1";
+        let told = object(&format!("{line} --steps {steps}"));
+        told["tasks"].as_u64().unwrap()
+    };
+    assert_eq!(tasks(5), 5 * tasks(1));
+}
+
 #[test]
 fn waiting_for_a_rank_changes_no_bit_and_not_hearing_from_others_does() {
     let run = "--case 5 --nodes 642 --steps 4 --nb 100 --ranks 3 --threads 1";

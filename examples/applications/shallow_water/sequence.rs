@@ -4,8 +4,11 @@
 //! Products of one block commute; recorded programs make them in the order of insertion, which is that of
 //! the nodes: so the bits are those of the [space](super::space).
 //!
+//! The example records one step, and runs it as often as steps are taken: of all steps at once there may be
+//! more tasks than there is memory for.
+//!
 //! # Source
-//! Paper 001, §5.3.
+//! Paper 001, §5.3, where steps are inserted as those before them end.
 
 use super::block::{Block, Physics, Stage};
 use super::cases::State;
