@@ -181,7 +181,8 @@ pub enum Kind {
     Cancelled,
     /// No task can run, yet not all have: some wait for inputs that no task sends.
     Stalled,
-    /// More tasks ran than the space's count: an edge leads to a task that is not listed.
+    /// More tasks ran than the space's count: an edge leads to a task that is not listed. Or a recorded
+    /// program has more tasks, accesses or data than can be numbered.
     CountExceeded,
     /// A task was fed twice through the same flow.
     FedTwice,
@@ -195,7 +196,7 @@ pub enum Kind {
     OwnersDiffer,
     /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
     HomeEmpty,
-    /// Two tasks put a datum into one slot in a run.
+    /// Two tasks put a datum into one slot in a run, or a recorded program names one slot by two handles.
     PutTwice,
     /// A datum was taken from its slot to be updated, and no task put one there again.
     NotBroughtBack,

@@ -8,7 +8,7 @@ mod tasks;
 use crate::lower::Lowered;
 use crate::parse::{Family, Item, Space, Statement};
 use dataflow_affine::{Affine, Derived, Inexact, Mode};
-use formula::Mentioned;
+use formula::{Mentioned, used};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Error, FnArg, ImplItemFn, Pat, Result};
@@ -26,6 +26,7 @@ pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Resu
         lowered,
         derived,
     };
+    analysed.expect_subscripts()?;
     let names = analysed.names();
     let implementation = analysed.implementation()?;
     Ok([names, implementation].into_iter().collect())
@@ -138,6 +139,33 @@ impl Analysed<'_> {
             .zip(derived)
             .enumerate()
             .map(|(at, (own, its))| (at, *own, its))
+    }
+
+    /// Store, slot and rank of data follow from subscripts: a variable of a loop is no name there, though
+    /// the function that asks for them may have one.
+    fn expect_subscripts(&self) -> Result<()> {
+        for (number, statement, _) in self.statements() {
+            for at in 0..statement.accesses.len() {
+                let family = self.family(number, at);
+                let is_subscript = |name: &&Ident| family.subscripts.contains(name);
+                for name in statement
+                    .parameters
+                    .iter()
+                    .filter(|name| !is_subscript(name))
+                {
+                    let mut parts = family.place().into_iter();
+                    if let Some(used) = parts.find_map(|part| used(&part, name)) {
+                        let text = format!(
+                            "`{name}` is no subscript of `{}`: its place is said by subscripts, parameters \
+                             of the space and `self`",
+                            family.name
+                        );
+                        return Err(Error::new(used.span(), text));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The enum of the tasks, with the formulas in its documentation.
@@ -265,9 +293,9 @@ impl Analysed<'_> {
             }
             None => {
                 let name = self.space_name();
-                let parameters = self.space.parameters.iter().enumerate();
-                let parameters = parameters.map(|(at, parameter)| {
-                    let (name, value) = (parameter.name.to_string(), self.value_of(at));
+                let parameters = self.space.parameters.iter();
+                let parameters = parameters.map(|parameter| {
+                    let (name, value) = (parameter.name.to_string(), &parameter.name);
                     quote_spanned!(site=> #about.parameter(#name, #value);)
                 });
                 quote_spanned!(site=> #about.name(#name); #(#parameters)*)
@@ -297,10 +325,7 @@ impl Analysed<'_> {
         });
         // What is written stands last, as a function's end: it may have no `;` there, and return earlier.
         let body = quote_spanned!(site=> #(#classes)* #rest);
-        let lets = match written {
-            Some(_) => self.lets(&body),
-            None => TokenStream::new(),
-        };
+        let lets = self.lets(&body);
         quote_spanned! {site=>
             fn describe(&self, #about: &mut #root::space::Description) {
                 #lets
@@ -355,34 +380,18 @@ impl Analysed<'_> {
         flows.position(|at| at == own).unwrap_or(access)
     }
 
-    /// `let nt = self.nt;` for each parameter that is used.
+    /// `let nt = self.nt;` for each parameter that is used, in `body` or in the value of one that is.
     pub(crate) fn lets(&self, body: &TokenStream) -> TokenStream {
-        let mentioned = Mentioned::of(body);
-        let used = self.space.parameters.iter().enumerate();
-        let used = used.filter(|(_, p)| mentioned.has(&p.name));
-        used.map(|(at, parameter)| {
-            let (name, value) = (&parameter.name, self.value_of(at));
-            quote_spanned!(self.space.site=> let #name: u32 = #value;)
-        })
-        .collect()
-    }
-
-    /// What a parameter is, with those before it that its value names.
-    pub(crate) fn value_of(&self, at: usize) -> TokenStream {
-        let value = self.space.parameters[at].value.to_token_stream();
-        let mentioned = Mentioned::of(&value);
-        let earlier = self.space.parameters[..at].iter().enumerate();
-        let named = earlier.filter(|(_, p)| mentioned.has(&p.name));
-        let lets: TokenStream = named
-            .map(|(other, parameter)| {
-                let (name, its) = (&parameter.name, self.value_of(other));
-                quote_spanned!(self.space.site=> #[allow(unused_variables)] let #name: u32 = #its;)
-            })
-            .collect();
-        match lets.is_empty() {
-            true => value,
-            false => quote_spanned!(self.space.site=> { #lets #value }),
+        let mut used = vec![Mentioned::of(body)];
+        let mut lets = Vec::new();
+        for parameter in self.space.parameters.iter().rev() {
+            let (name, value) = (&parameter.name, &parameter.value);
+            if used.iter().any(|mentioned| mentioned.has(name)) {
+                used.push(Mentioned::of(&value.to_token_stream()));
+                lets.push(quote_spanned!(self.space.site=> let #name: u32 = #value;));
+            }
         }
+        lets.into_iter().rev().collect()
     }
 
     /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.

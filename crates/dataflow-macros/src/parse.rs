@@ -51,6 +51,22 @@ pub struct Family {
     pub kind: Option<LitStr>,
 }
 
+impl Family {
+    /// What says where data lie: store, slot and rank.
+    pub fn place(&self) -> Vec<TokenStream> {
+        let home = self.home.iter().flat_map(|(store, slot)| [store, slot]);
+        let mut place: Vec<_> = home.map(ToTokens::to_token_stream).collect();
+        match &self.rank {
+            Some(Placement::Rank(rank)) => place.push(rank.to_token_stream()),
+            Some(Placement::Dealt(directions)) => directions.iter().for_each(|(what, places)| {
+                place.extend([what.to_token_stream(), places.to_token_stream()]);
+            }),
+            None => {}
+        }
+        place
+    }
+}
+
 /// Where tasks run: `on RANK`, `on m % p` or `on (m % p, n % q)`.
 pub enum Placement {
     Rank(Box<Expr>),

@@ -231,6 +231,22 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`",
     ),
     (
+        "data B[j] in self.b at i * n + j; for i in 0..n { for j in 0..n { S { i, j }: update b = B[j] => {} } }",
+        "i",
+        "`i` is no subscript of `B`: its place is said by subscripts, parameters of the space and `self`",
+    ),
+    (
+        "data B[j] in self.b at { let (i, k) = self.at(j); i + k }; \
+         for i in 0..n { for j in 0..n { S { i, j }: update b = B[j] => {} } }",
+        "",
+        "",
+    ),
+    (
+        "data B[j] on j % self.ranks(i); for i in 0..n { for j in 0..n { S { i, j }: new b = B[j] => {} } }",
+        "i",
+        "`i` is no subscript of `B`: its place is said by subscripts, parameters of the space and `self`",
+    ),
+    (
         "for i in 0..n { S { i }: update a = A[i, i], on k % n => {} }",
         "k",
         "`k` is neither a subscript of these data nor a parameter of this task",
@@ -478,6 +494,20 @@ fn what_is_made_reads_as_written_by_hand() {
         "0 => { let k = at[0]; (self.rank(Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
     );
     has("Task::Update { m, n, .. } => self.owner(m, n),");
+}
+
+#[test]
+fn parameters_that_follow_from_others_are_computed_once_in_a_function() {
+    let text = space(
+        "let p = n + 1; let q = n + p; let r = n + p + q;
+         for i in 0..r { S { i }: new t = T[i] => {} }",
+    );
+    let space = syn::parse_str::<Space>(&text).expect("a space");
+    let made = expand(&space).expect("formulas").to_string();
+    let once = "let n : u32 = self . n ; let p : u32 = n + 1 ; let q : u32 = n + p ; let r : u32 = n + p + q ;";
+    assert!(made.contains(once), "{made}");
+    let count = |text: &str| made.matches(text).count();
+    assert!(count("let p : u32") <= count("fn "), "{made}");
 }
 
 /// What stands in `task_space! { … }` anywhere in a text.

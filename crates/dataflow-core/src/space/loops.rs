@@ -61,7 +61,7 @@
 ///
 /// - `type Datum = …;` the type of the data that flow between tasks.
 /// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks, in which those
-///   before it may stand.
+///   before it may stand. It is computed at each question to the space that needs it: let it be a field.
 /// - `data A[m, n] in STORE at SLOT on RANK of "kind";` a family of data. It comes from the slot of a
 ///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data, which
 ///   are dropped after their last reader. `on` says where tasks run that write it first: a rank, or
@@ -75,7 +75,8 @@
 ///   element leaves the task by the flow of the first such element that the task reads.
 /// - `dense;` or `dense if CONDITION;` numbers the tasks ([`index`](crate::space::TaskSpace::index)),
 ///   statement by statement. Tasks have a number only where no condition leaves out iterations of a
-///   loop, and where the parameters are so small that its computation needs no more than 63 bits.
+///   loop, and where the parameters are so small that its computation needs no more than 63 bits
+///   (64 if its formula subtracts nothing).
 /// - functions of the trait. `rank`, `owner`, `priority`, `tasks`, `roots`, `count` and `index` replace
 ///   the derived ones. `describe`, `inputs` and `successors` are completed: the classes and their flows,
 ///   and all derived edges, are added to what the function says (see below).
@@ -88,7 +89,8 @@
 /// Bounds, conditions and subscripts are affine: sums of loop variables and parameters, each times an
 /// integer, and of an integer. The parameters of a task are the variables of the loops around it, in
 /// any order; the one in which neighbours differ belongs last
-/// ([`TaskName::pack`](crate::space::TaskName::pack)). Several nests, one after the other, are one
+/// ([`TaskName::pack`](crate::space::TaskName::pack)). Loop variables and subscripts are less than
+/// 2³² - 1; a loop that ends beyond, say `0..100 * n`, panics. Several nests, one after the other, are one
 /// graph without a barrier.
 ///
 /// # Accesses

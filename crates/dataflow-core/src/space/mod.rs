@@ -39,7 +39,7 @@ pub use verify::is_verify_asked;
 pub use verify::{Fault, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]
-pub use walk::{Nest, Steps, dealt, walk};
+pub use walk::{Nest, Steps, dealt, narrow, walk};
 
 pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources, number_of};
 

@@ -1,7 +1,8 @@
 //! Verify: proves for concrete parameters that both ends of every edge agree.
 //!
-//! Everything is enumerated, so a proof takes memory in proportion to the space: use small
-//! parameters, such as four tiles a side on a grid of 2 × 3. Each space has this as its first test.
+//! Everything is enumerated, so a proof takes memory in proportion to the space, and time in proportion
+//! to its edges, times the logarithm of those of one task: use small parameters, such as four tiles a
+//! side on a grid of 2 × 3. Each space has this as its first test.
 //!
 //! All answers of a space are read once, with its tasks as numbers; the checks after that do not depend
 //! on the type of the space, and are compiled once.
@@ -200,7 +201,18 @@ impl<T: TaskName> Numbering<'_, T> {
             taken: ends.taken,
             put: ends.put,
         };
-        match self.tasks[number].listed.replace(TaskTold { on, ends }) {
+        let [named_inputs, named_outputs] = [&ends.inputs, &ends.outputs].map(|edges| {
+            let mut sorted = edges.clone();
+            sorted.sort_unstable();
+            sorted
+        });
+        let told = TaskTold {
+            on,
+            ends,
+            named_inputs,
+            named_outputs,
+        };
+        match self.tasks[number].listed.replace(told) {
             Some(_) => fault(format!("{task:?} is listed twice")),
             None => Ok(()),
         }
@@ -287,6 +299,9 @@ struct Task {
 struct TaskTold {
     on: Rank,
     ends: TaskEdges<usize>,
+    /// The edges from and to tasks, sorted: whoever is at the other end looks itself up.
+    named_inputs: Vec<(usize, usize, usize)>,
+    named_outputs: Vec<(usize, usize, usize)>,
 }
 
 /// What a space says of one rank.
@@ -354,18 +369,17 @@ impl NumberedGraph {
                 if !fed.insert(flow) {
                     return fault(format!("{} has two sources", self.end(task, flow)));
                 }
-                let Some(known) = self.ends(source) else {
+                let Some(known) = &self.tasks[source].listed else {
                     return fault(format!(
                         "{} comes from {}, which is no task",
                         self.end(task, flow),
                         self.text(source)
                     ));
                 };
-                let named = known
-                    .outputs
-                    .iter()
-                    .filter(|o| **o == (source_flow, task, flow))
-                    .count();
+                let edge = (source_flow, task, flow);
+                let first = known.named_outputs.partition_point(|other| *other < edge);
+                let from_it = known.named_outputs[first..].iter();
+                let named = from_it.take_while(|other| **other == edge).count();
                 if named != 1 {
                     return fault(format!(
                         "{} says it comes from {}, which names it {named} times among its successors",
@@ -406,14 +420,15 @@ impl NumberedGraph {
         for (task, TaskTold { ends, .. }) in self.listed() {
             for &(flow, target, target_flow) in &ends.outputs {
                 let (_, kind) = self.flow(task, flow)?;
-                let Some(known) = self.ends(target) else {
+                let Some(known) = &self.tasks[target].listed else {
                     return fault(format!(
                         "{} goes to {}, which is no task",
                         self.end(task, flow),
                         self.text(target)
                     ));
                 };
-                if !known.inputs.contains(&(target_flow, task, flow)) {
+                let edge = (target_flow, task, flow);
+                if known.named_inputs.binary_search(&edge).is_err() {
                     return fault(format!(
                         "{} says it goes to {}, which does not name it as its source",
                         self.end(task, flow),
@@ -438,7 +453,7 @@ impl NumberedGraph {
     fn check_homes(&self) -> Result<(), Fault> {
         let mut takers: BTreeMap<Slot<'_>, (usize, Mode)> = BTreeMap::new();
         let mut putters: BTreeMap<Slot<'_>, usize> = BTreeMap::new();
-        for (task, TaskTold { on, ends }) in self.listed() {
+        for (task, TaskTold { on, ends, .. }) in self.listed() {
             for (flow, home) in ends.taken.iter().chain(&ends.put) {
                 self.flow(task, *flow)?;
                 // Of several ranks the space has the stores of one only: there, indices elsewhere
@@ -569,7 +584,7 @@ impl NumberedGraph {
         let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
         let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
         let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
-        for (task, TaskTold { on, ends }) in order.iter().filter_map(listed) {
+        for (task, TaskTold { on, ends, .. }) in order.iter().filter_map(listed) {
             for &(flow, source, source_flow) in &ends.inputs {
                 if let Some(&slot) = from.get(&(source, source_flow)) {
                     from.insert((task, flow), slot);
@@ -580,7 +595,7 @@ impl NumberedGraph {
             let put = ends.put.iter();
             brought.extend(put.filter_map(|(flow, _)| from.get(&(task, *flow)).copied()));
         }
-        for (task, TaskTold { on, ends }) in self.listed() {
+        for (task, TaskTold { on, ends, .. }) in self.listed() {
             for (flow, home) in &ends.taken {
                 if self.flow(task, *flow)?.0 == Mode::Update && !brought.contains(&(*on, home)) {
                     return fault(format!(

@@ -46,6 +46,29 @@ impl Iterator for Steps {
 
 impl ExactSizeIterator for Steps {}
 
+/// A range with an end that was computed wider than the values, which must fit.
+///
+/// # Panics
+/// If one does not.
+#[doc(hidden)]
+#[inline]
+pub fn narrow(range: Range<u64>) -> Range<u32> {
+    let Range { start, end } = range;
+    match u32::try_from(end) {
+        _ if start >= end => 0..0,
+        Ok(end) => start as u32..end,
+        Err(_) => beyond(end),
+    }
+}
+
+#[cold]
+fn beyond(end: u64) -> ! {
+    panic!(
+        "a loop of a space runs to {end} (its variable is a `u32`: {} is the most)",
+        u32::MAX
+    )
+}
+
 /// The numbers of a range whose remainder by `places` is `place`: those of one rank.
 #[doc(hidden)]
 pub fn dealt(range: Range<u32>, place: u32, places: u32) -> Steps {

@@ -748,3 +748,58 @@ fn a_body_may_show_loop_variables_and_parameters_in_strings_of_every_kind() {
     said.sort_unstable();
     assert_eq!(said, [r"0 \ 2", r"1 \ 2"]);
 }
+
+// ── Sums and multiples that are more than a u32 ──────────────────────────────────────────────────
+
+struct Large {
+    n: u32,
+}
+
+task_space! {
+    enum LargeTask;
+
+    impl TaskSpace for Large {
+        type Datum = Number;
+        let n = self.n;
+        data Sum[i];
+
+        for step in 0..100 * n { Step { step }: order done; }
+        for i in 0..n { Make { i }: new sum = Sum[i] => sum.put(Number(i.into())); }
+        for i in 0..n { for j in 0..n { Read { i, j }: optional sum = Sum[i + j] => assert!(sum.is_some() == (i + j < n)); } }
+    }
+}
+
+/// The tasks from which inputs come.
+#[derive(Default)]
+struct Sources(Vec<LargeTask>);
+
+impl Inputs<Large> for Sources {
+    fn task(&mut self, _: usize, source: LargeTask, _: usize) {
+        self.0.push(source);
+    }
+    fn home(&mut self, _: usize, _: &Store<Number>, _: usize) {}
+}
+
+#[test]
+fn a_guard_holds_a_sum_that_is_more_than_a_u32() {
+    let space = Large { n: 3_000_000_000 };
+    let sources = |i, j| {
+        let mut sources = Sources::default();
+        space.inputs(LargeTask::Read { i, j }, &mut sources);
+        sources.0
+    };
+    assert_eq!(sources(1, 2), [LargeTask::Make { i: 3 }]);
+    assert_eq!(sources(2_500_000_000, 2_500_000_000), []);
+}
+
+#[test]
+fn a_loop_that_ends_beyond_u32_is_told_and_not_cut_off() {
+    verify(&Large { n: 3 }, 1).unwrap();
+    let space = Large { n: 43_000_000 };
+    let panic = std::panic::catch_unwind(|| space.tasks(Rank(0)).next()).unwrap_err();
+    let said = panic.downcast_ref::<String>().unwrap();
+    assert!(
+        said.starts_with("a loop of a space runs to 4300000000 (its"),
+        "{said}"
+    );
+}

@@ -1,15 +1,17 @@
-//! Expressions, guards and ranges as tokens, in u32 and without a difference below 0.
+//! Expressions, guards and ranges as tokens, without a difference below 0: in u32, or in u64 where a
+//! bound or a guard is a multiple or a sum of variables, which may be more than any task's parameter.
 
 use super::Analysed;
 use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::{format_ident, quote_spanned};
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// The names that occur in a piece of Rust: read once, since a compiler hands out tokens one by one.
 #[derive(Default)]
 pub(crate) struct Mentioned {
-    names: HashSet<String>,
+    /// Each as it stands first.
+    names: HashMap<String, Ident>,
     /// Strings, raw ones too, in which names may be formatted.
     texts: Vec<String>,
 }
@@ -29,7 +31,9 @@ impl Mentioned {
                 TokenTree::Punct(punct) if punct.as_char() == '.' => dots = before + 1,
                 TokenTree::Punct(_) => {}
                 TokenTree::Ident(_) if before == 1 => {}
-                TokenTree::Ident(name) => drop(self.names.insert(name.to_string())),
+                TokenTree::Ident(name) => {
+                    self.names.entry(name.to_string()).or_insert(name);
+                }
                 TokenTree::Group(group) => self.read(group.stream()),
                 TokenTree::Literal(literal) => {
                     let text = literal.to_string();
@@ -42,8 +46,15 @@ impl Mentioned {
 
     /// Whether a name occurs, as a token or inside of a string that is formatted.
     pub fn has(&self, name: &Ident) -> bool {
-        let name = name.to_string();
-        self.names.contains(&name) || self.texts.iter().any(|text| formats(text, &name))
+        self.find(name).is_some() || {
+            let name = name.to_string();
+            self.texts.iter().any(|text| formats(text, &name))
+        }
+    }
+
+    /// Where a name occurs first as a token.
+    pub fn find(&self, name: &Ident) -> Option<&Ident> {
+        self.names.get(&name.to_string())
     }
 }
 
@@ -59,6 +70,28 @@ fn formats(text: &str, name: &str) -> bool {
     })
 }
 
+/// Where an expression uses a name, unless it gives the name a meaning of its own.
+pub(crate) fn used(e: &TokenStream, name: &Ident) -> Option<Ident> {
+    let mentioned = Mentioned::of(e);
+    mentioned.find(name).filter(|_| !binds(e, name)).cloned()
+}
+
+/// Whether a name stands in a pattern: of `let`, of a loop, or between the bars of a closure.
+fn binds(e: &TokenStream, name: &Ident) -> bool {
+    let mut in_pattern = false;
+    e.clone().into_iter().any(|token| {
+        match &token {
+            TokenTree::Group(group) if !in_pattern => return binds(&group.stream(), name),
+            TokenTree::Ident(word) if word == "let" || word == "for" => in_pattern = true,
+            TokenTree::Ident(word) if word == "in" => in_pattern = false,
+            TokenTree::Punct(sign) if sign.as_char() == '=' => in_pattern = false,
+            TokenTree::Punct(sign) if sign.as_char() == '|' => in_pattern = !in_pattern,
+            _ => {}
+        }
+        in_pattern && Mentioned::of(&token.into()).find(name).is_some()
+    })
+}
+
 /// Parts with a sign between them.
 fn joined(parts: Vec<TokenStream>, sign: TokenStream) -> TokenStream {
     let with_sign = |(at, part): (usize, TokenStream)| match at {
@@ -66,6 +99,15 @@ fn joined(parts: Vec<TokenStream>, sign: TokenStream) -> TokenStream {
         _ => sign.clone().into_iter().chain(part).collect(),
     };
     parts.into_iter().enumerate().flat_map(with_sign).collect()
+}
+
+/// Whether parts of a sum may be more than fits into u32 though no variable is.
+fn is_wide(e: &Affine) -> bool {
+    let is_large = |sign: i64| {
+        let factors = e.terms().iter().map(|term| term.1 * sign);
+        factors.filter(|factor| *factor > 0).sum::<i64>() > 1
+    };
+    is_large(1) || is_large(-1)
 }
 
 impl Analysed<'_> {
@@ -81,7 +123,12 @@ impl Analysed<'_> {
 
     /// An expression: what is added first, so that nothing falls below 0 on the way.
     pub(crate) fn affine(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
-        let (plus, minus) = self.sides(e, name);
+        self.affine_in(false, e, name)
+    }
+
+    /// The same in u64, if it is `wide`.
+    fn affine_in(&self, wide: bool, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
+        let (plus, minus) = self.sides(wide, e, name);
         match minus.is_empty() {
             true => plus,
             false => {
@@ -92,16 +139,25 @@ impl Analysed<'_> {
     }
 
     /// The sum of what is added, and what is subtracted from it.
-    fn sides(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> (TokenStream, Vec<TokenStream>) {
+    fn sides(
+        &self,
+        wide: bool,
+        e: &Affine,
+        name: &dyn Fn(Var) -> Ident,
+    ) -> (TokenStream, Vec<TokenStream>) {
         let site = self.space.site;
         let number = |n: i64| Literal::u64_unsuffixed(n.unsigned_abs());
         let term = |&(var, c): &(Var, i64)| {
             let (name, c) = (name(var), c.abs());
+            let value = match wide {
+                true => quote_spanned!(site=> u64::from(#name)),
+                false => quote_spanned!(site=> #name),
+            };
             match c {
-                1 => quote_spanned!(site=> #name),
+                1 => value,
                 _ => {
                     let factor = number(c);
-                    quote_spanned!(site=> #factor * #name)
+                    quote_spanned!(site=> #factor * #value)
                 }
             }
         };
@@ -121,9 +177,9 @@ impl Analysed<'_> {
     }
 
     /// A bound of a range, 0 where it would be negative.
-    fn bound(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
+    fn bound(&self, wide: bool, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
         let site = self.space.site;
-        let (plus, minus) = self.sides(e, name);
+        let (plus, minus) = self.sides(wide, e, name);
         if minus.is_empty() {
             return plus;
         }
@@ -131,6 +187,7 @@ impl Analysed<'_> {
         let minus = joined(minus, quote_spanned!(site=> +));
         match e.terms().iter().any(|t| t.1 == 1) && n_plus == 1 {
             true => quote_spanned!(site=> #plus.saturating_sub(#minus)),
+            false if wide => quote_spanned!(site=> u64::saturating_sub(#plus, #minus)),
             false => quote_spanned!(site=> u32::saturating_sub(#plus, #minus)),
         }
     }
@@ -138,22 +195,30 @@ impl Analysed<'_> {
     /// `k + 1..nt`.
     pub(crate) fn range(&self, range: &Range, name: &dyn Fn(Var) -> Ident) -> TokenStream {
         let site = self.space.site;
+        let wide = range.lower.iter().chain(&range.upper).any(is_wide);
+        let unsigned = format_ident!("{}", if wide { "u64" } else { "u32" }, span = site);
         let ends = |bounds: Vec<Affine>, pick: &str| {
             let pick = format_ident!("{pick}", span = site);
-            let bounds = bounds.iter().map(|e| self.bound(e, name));
-            let all = bounds.reduce(|a, b| quote_spanned!(site=> u32::#pick(#a, #b)));
+            let bounds = bounds.iter().map(|e| self.bound(wide, e, name));
+            let all = bounds.reduce(|a, b| quote_spanned!(site=> #unsigned::#pick(#a, #b)));
             all.unwrap_or_default()
         };
         let lower = ends(range.lower.clone(), "max");
         let upper = ends(range.upper.iter().map(|e| e.clone() + 1).collect(), "min");
-        quote_spanned!(site=> #lower..#upper)
+        let root = &self.space.root;
+        match wide {
+            true => quote_spanned!(site=> #root::space::narrow(#lower..#upper)),
+            false => quote_spanned!(site=> #lower..#upper),
+        }
     }
 
     /// `k == 0 && m > k + 1`; `None` if nothing is asked.
     pub(crate) fn guard(&self, said: &[Said], name: &dyn Fn(Var) -> Ident) -> Option<TokenStream> {
         let site = self.space.site;
         let one = |said: &Said| {
-            let [left, right] = [&said.left, &said.right].map(|side| self.affine(side, name));
+            let sides = [&said.left, &said.right];
+            let wide = sides.into_iter().any(is_wide);
+            let [left, right] = sides.map(|side| self.affine_in(wide, side, name));
             match said.comparison {
                 Comparison::Equal => quote_spanned!(site=> #left == #right),
                 Comparison::Less => quote_spanned!(site=> #left < #right),

@@ -45,14 +45,15 @@ impl Analysed<'_> {
         let site = self.space.site;
         let wide = Ident::new(wide, site);
         let mentioned = Mentioned::of(body);
-        let used = self.space.parameters.iter().enumerate();
-        let used = used.filter(|(_, p)| mentioned.has(&p.name));
-        used.map(|(at, parameter)| {
-            let (name, value) = (&parameter.name, self.value_of(at));
-            // Twice, so that another type than u32 is one error, the one of all other functions.
-            quote_spanned!(site=> let #name: u32 = #value; let #name = #wide::from(#name);)
-        })
-        .collect()
+        let names = self
+            .space
+            .parameters
+            .iter()
+            .map(|parameter| &parameter.name);
+        let used = names.filter(|name| mentioned.has(name));
+        // Twice, so that another type than u32 is one error, the one of all other functions.
+        let lets = self.lets(body);
+        quote_spanned!(site=> #lets #(let #used = #wide::from(#used);)*)
     }
 
     /// A task's number: those of the statements before it, and its own in its nest.

@@ -11,6 +11,7 @@ use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use smallvec::SmallVec;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -190,6 +191,22 @@ impl<'env, D: Datum> Graph<'env, D> {
             priority: task.priority,
             class: task.class,
         }
+    }
+
+    /// A slot whose datum two handles name, which tasks access by both.
+    pub fn named_twice(&self) -> Option<Error> {
+        let mut named = HashSet::new();
+        let mut used = self.origins.iter().filter(|origin| origin.last != NONE);
+        let slot = |origin: &RecordedDatum<'env, D>| {
+            (std::ptr::from_ref(origin.store), origin.index, origin.owner)
+        };
+        let again = used.find(|origin| !named.insert(slot(origin)))?;
+        let text = format!(
+            "slot {} of {} is named by two `home`s; make the handle once",
+            again.index,
+            again.store.name()
+        );
+        Some(Error::new(Kind::PutTwice, None, text))
     }
 
     /// The first task that accesses a datum does not find it.

@@ -40,6 +40,20 @@ struct Recording<'env, D: Datum> {
     /// The class of the task before: often that of the next, too.
     latest: u32,
     error: Option<Error>,
+    /// So many data there may be, and so many tasks or flows: they are numbered by `u32`, in which the order
+    /// has a bit of its own beside a datum.
+    most_data: usize,
+    most_flows: usize,
+}
+
+/// There may be so many of what a program consists of; or why not.
+fn expect_room(n: usize, most: usize, what: &str) -> Result<(), String> {
+    match n <= most {
+        true => Ok(()),
+        false => Err(format!(
+            "a recorded program has too many {what} ({most} are the most)"
+        )),
+    }
 }
 
 impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
@@ -49,6 +63,8 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
             classes: HashMap::new(),
             latest: 0,
             error: None,
+            most_data: 1 << 31,
+            most_flows: NONE as usize,
         };
         Recorder {
             recording: RefCell::new(recording),
@@ -58,7 +74,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
 
     pub(super) fn finish(self) -> Result<Graph<'env, D>, Error> {
         let Recording { graph, error, .. } = self.recording.into_inner();
-        match error {
+        match error.or_else(|| graph.named_twice()) {
             None => Ok(graph),
             Some(error) => Err(error),
         }
@@ -73,9 +89,14 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
     /// may be named only once.
     pub fn home(&self, store: &'env Store<D>, index: usize, owner: Rank) -> Home<'c, D> {
         let mut recording = self.recording.borrow_mut();
-        let origins = &mut recording.graph.origins;
-        let datum = origins.len() as u32;
-        origins.push(RecordedDatum {
+        let n_data = recording.graph.origins.len();
+        if let Err(text) = expect_room(n_data + 1, recording.most_data, "data") {
+            let error = Error::new(Kind::CountExceeded, None, text);
+            recording.error.get_or_insert(error);
+            return Home::new(NONE); // nothing is inserted any more
+        }
+        let datum = n_data as u32;
+        recording.graph.origins.push(RecordedDatum {
             store,
             index,
             owner,
@@ -191,6 +212,11 @@ impl<'env, D: Datum> Recording<'env, D> {
             let text = format!("it reads a datum of {owner} (there are {n_ranks} ranks)");
             return Err(wrong(Kind::NoSuchRank, text));
         }
+        // Each datum may be fetched, by a task with one flow.
+        let (tasks, flows) = (1 + accesses.len(), 2 * accesses.len());
+        expect_room(self.graph.tasks.len() + tasks, self.most_flows, "tasks")
+            .and_then(|()| expect_room(self.graph.flows.len() + flows, self.most_flows, "accesses"))
+            .map_err(|text| wrong(Kind::CountExceeded, text))?;
         for access in accesses {
             self.fetch(*access);
         }
@@ -305,5 +331,33 @@ impl<D: Datum> std::fmt::Debug for Recorder<'_, '_, D> {
 impl<D: Datum> std::fmt::Debug for Inserting<'_, '_, '_, D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Inserting({})", self.name)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sequence::write;
+
+    #[test]
+    fn a_program_that_outgrows_its_numbers_is_a_named_error() {
+        let store = Store::new("numbers", [0u64; 3]);
+        let fault = |most_data, most_flows| {
+            let recorder = Recorder::new("large".into(), 1);
+            recorder.recording.borrow_mut().most_data = most_data;
+            recorder.recording.borrow_mut().most_flows = most_flows;
+            let homes = [0, 1, 2].map(|at| recorder.home(&store, at, Rank(0)));
+            for home in &homes {
+                recorder.task(write(home), |_| ());
+            }
+            let error = recorder.finish().err();
+            error.map(|error| (error.kind(), error.to_string()))
+        };
+        assert_eq!(fault(3, 4), None);
+        for (most_data, most_flows, what) in [(2, 4, "data"), (3, 3, "tasks")] {
+            let (kind, text) = fault(most_data, most_flows).expect("too many");
+            assert_eq!(kind, Kind::CountExceeded);
+            assert!(text.contains(&format!("too many {what}")), "{text}");
+        }
     }
 }
