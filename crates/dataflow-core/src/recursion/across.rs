@@ -211,8 +211,10 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     }
 
     fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = TreeTask> + Send {
-        let below = (0..self.n_open()).map(|number| Below { number });
-        let below = below.filter(move |&task| self.rank(task) == Rank(on));
+        let dealt = self.seat.dealt(Rank(on), self.top.n_open());
+        let below = dealt.map(|number| Below {
+            number: number as u32,
+        });
         let joined = (on == 0).then_some(Joined {});
         below.chain(joined).chain([Kept { on }])
     }

@@ -63,6 +63,14 @@ impl Seat {
     pub fn dealt_to(self, number: usize) -> Rank {
         Rank(((number + number / self.n_ranks) % self.n_ranks) as u32)
     }
+
+    /// The open calls that are [dealt to](Self::dealt_to) a rank, of so many: one in each turn.
+    pub fn dealt(self, rank: Rank, n_open: usize) -> impl Iterator<Item = usize> + Send {
+        let (rank, n) = (rank.0 as usize, self.n_ranks);
+        let turns = 0..n_open.div_ceil(n);
+        let in_turn = turns.map(move |turn| turn * n + (rank + n - turn % n) % n);
+        in_turn.filter(move |&number| number < n_open)
+    }
 }
 
 impl<P: Recursive> Top<P> {
@@ -290,6 +298,16 @@ mod tests {
             let mean = costs.iter().sum::<u64>() as f64 / n_ranks as f64;
             let share = mean / *costs.iter().max().unwrap() as f64;
             assert!(share > least, "{n_ranks} ranks: {share}");
+        }
+    }
+
+    #[test]
+    fn what_a_rank_is_dealt_are_the_calls_that_are_dealt_to_it() {
+        for (n_ranks, n_open) in [(2, 0), (2, 33), (3, 48), (5, 83), (7, 6), (64, 1030)] {
+            for seat in seats(n_ranks) {
+                let all = (0..n_open).filter(|&number| seat.dealt_to(number) == seat.rank);
+                assert!(seat.dealt(seat.rank, n_open).eq(all), "{n_ranks}, {n_open}");
+            }
         }
     }
 
