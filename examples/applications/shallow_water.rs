@@ -293,12 +293,18 @@ impl Problem {
             Form::Sequence => {
                 let data = Data::new(blocks, state);
                 let (mesh, physics) = (&self.mesh, &self.physics);
-                let step = sequence::program(mesh, pattern, blocks, physics, &data, (1, self.dt))?;
+                let record = |steps| {
+                    sequence::program(mesh, pattern, blocks, physics, &data, (steps, self.dt))
+                };
+                let at_once = steps.min(sequence::steps_at_once(pattern));
+                let (rounds, rest) = (steps / at_once, steps % at_once);
+                let (round, last) = (record(at_once)?, record(rest)?);
                 let run = |monitor: &Monitor| {
-                    let first = step.run_across(&runtime.watched_by(monitor));
-                    (1..steps).try_fold(first?, |whole, _| {
-                        let report = step.run_across(&runtime.watched_by(monitor))?;
-                        Ok::<_, Error>(whole.followed_by(report))
+                    let on = runtime.watched_by(monitor);
+                    let rounds = (1..rounds).map(|_| &round);
+                    let mut more = rounds.chain((rest > 0).then_some(&last));
+                    more.try_fold(round.run_across(&on)?, |whole, program| {
+                        Ok::<_, Error>(whole.followed_by(program.run_across(&on)?))
                     })
                 };
                 let measured = settings.measure(runtime, run)?;

@@ -317,15 +317,25 @@ fn the_state_is_the_same_for_all_threads_ranks_blocks_and_forms() {
     assert_eq!(picture.matches("change since the beginning").count(), 3);
 }
 
-/// All steps were recorded at once, up to 24 GB of them. Data are taken from home once in each run.
+/// All steps were recorded at once, up to 24 GB of them. A part takes data from home once.
 #[test]
-fn a_sequence_is_recorded_for_one_step_however_many_are_taken() {
-    let tasks = |steps: u64| {
-        let line = "--case 5 --nodes 162 --nb 40 --form sequence --ranks 2 --threads 1";
-        let told = object(&format!("{line} --steps {steps}"));
-        told["tasks"].as_u64().unwrap()
+fn a_sequence_is_recorded_in_parts_where_all_steps_would_take_too_much() {
+    let run = |line: &str| {
+        object(&format!(
+            "--case 5 --nodes 642 --ranks 2 --threads 1 {line}"
+        ))
     };
-    assert_eq!(tasks(5), 5 * tasks(1));
+    let in_blocks_of_one = |steps: u64| run(&format!("--nb 1 --form sequence --steps {steps}"));
+    let tasks = |told: &Value| told["tasks"].as_u64().unwrap();
+    let [one, two, seven] = [1, 2, 7].map(in_blocks_of_one);
+    let of_step = tasks(&two) - tasks(&one);
+    let of_part = tasks(&one) - of_step;
+    let n_parts = (tasks(&seven) - 7 * of_step) / of_part;
+    assert!(
+        (2..7).contains(&n_parts),
+        "{n_parts} of {of_step} tasks a step"
+    );
+    assert_eq!(seven["digest"], run("--nb 100 --steps 7")["digest"]);
 }
 
 #[test]

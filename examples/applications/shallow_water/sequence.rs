@@ -4,8 +4,8 @@
 //! Products of one block commute; recorded programs make them in the order of insertion, which is that of
 //! the nodes: so the bits are those of the [space](super::space).
 //!
-//! The example records one step, and runs it as often as steps are taken: of all steps at once there may be
-//! more tasks than there is memory for.
+//! The example records as many steps as there is [room](steps_at_once) for, and runs them until all are
+//! taken: of all steps at once there may be more tasks than there is memory for.
 //!
 //! # Source
 //! Paper 001, §5.3, where steps are inserted as those before them end.
@@ -46,6 +46,16 @@ impl Data {
             sums: Store::new("derivatives", sums),
         }
     }
+}
+
+/// Tasks that are recorded at once, at most: some 50 MB of them on each rank.
+const MOST_TASKS: usize = 1 << 18;
+
+/// So many steps are recorded at once, if as many are taken: one at least.
+pub fn steps_at_once(pattern: &Pattern) -> u32 {
+    let products: usize = pattern.reads.iter().map(Vec::len).sum();
+    let in_a_step = 4 * (products + pattern.reads.len());
+    (MOST_TASKS / in_a_step.max(1)).clamp(1, u32::MAX as usize) as u32
 }
 
 /// Records so many steps of `dt` seconds on the blocks of all ranks.
