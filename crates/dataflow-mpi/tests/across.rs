@@ -4,7 +4,7 @@ mod engine;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Block, Context, Courier, Heap, Shuffled, Wire};
+use dataflow_core::port::{Block, Context, Courier, Heap, Inline, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
@@ -432,4 +432,88 @@ fn a_wavefront_runs_on_threads() {
             );
         }
     }
+}
+
+task_names! {
+    /// One hands a number each to many on another rank.
+    enum Spread { Scatter {}, Leaf { i } }
+}
+use Spread::{Leaf, Scatter};
+
+struct Many(u32);
+
+impl TaskSpace for Many {
+    type Task = Spread;
+    type Datum = u64;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("many");
+        let flows = (0..self.0).map(|i| format!("TO {i}"));
+        flows.fold(about.class("Scatter"), |class, name| class.new_flow(&name));
+        about.class("Leaf").read("NUMBER");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = Spread> + Send {
+        let leaves = if on == Rank(1) { self.0 } else { 0 };
+        let root = (on == Rank(0)).then_some(Scatter {});
+        root.into_iter().chain((0..leaves).map(|i| Leaf { i }))
+    }
+
+    fn rank(&self, task: Spread) -> Rank {
+        Rank((task != Scatter {}).into())
+    }
+
+    fn inputs(&self, task: Spread, from: &mut impl Inputs<Self>) {
+        if let Leaf { i } = task {
+            from.task(0, Scatter {}, i as usize);
+        }
+    }
+
+    fn successors(&self, task: Spread, to: &mut impl Successors<Self>) {
+        if let Scatter {} = task {
+            (0..self.0).for_each(|i| to.task(i as usize, Leaf { i }, 0));
+        }
+    }
+
+    fn run(&self, task: Spread, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+        for (i, slot) in (0..).zip(flows.iter()) {
+            match task {
+                Scatter {} => slot.put(i),
+                Leaf { i } => assert_eq!(*slot.read(), i.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many flows an activation has is a number of 16 bits: of 65,536 it said that there were none.
+#[test]
+fn as_many_flows_leave_a_rank_as_can_be_counted_and_more_are_refused() {
+    let most = u32::from(u16::MAX);
+    assert_eq!(of_many(most), [None, None]);
+    let told = of_many(most + 1);
+    for end in told {
+        let (kind, text) = end.expect("a flow too many");
+        assert_eq!(kind, Kind::NotDescribed, "{text}");
+        assert!(text.contains("flow 65535 of Scatter"), "{text}");
+    }
+}
+
+/// How it ends on each of two ranks.
+fn of_many(n: u32) -> Vec<Option<(Kind, String)>> {
+    let rank = |transport| {
+        let memory = Arc::new(Heap);
+        let settings = Settings::default();
+        let messenger = Messenger::new(Box::new(transport), settings, Machine::new(), memory);
+        let messenger = messenger.unwrap();
+        let ended = run_across(&Many(n), &Context::new(&Inline).across(&messenger));
+        ended.err().map(|error| (error.kind(), error.to_string()))
+    };
+    thread::scope(|ranks| {
+        let ranks: Vec<_> = local::connect(2)
+            .into_iter()
+            .map(|transport| ranks.spawn(move || rank(transport)))
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
 }

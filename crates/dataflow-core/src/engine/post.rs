@@ -80,9 +80,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return self.fail(Kind::NoSuchRank, Some(target), text);
         }
         match u16::try_from(flow) {
-            Ok(flow) => leaving.push((rank, flow, self.space.priority(target))),
-            Err(_) => {
-                let most = u16::MAX;
+            // Not the last number: how many flows leave is a `u16`, too.
+            Ok(flow) if flow < u16::MAX => leaving.push((rank, flow, self.space.priority(target))),
+            _ => {
+                let most = u16::MAX - 1;
                 let text =
                     format!("flow {flow} of {source:?} leaves the rank (at most {most} can)");
                 self.fail(Kind::NotDescribed, Some(source), text);
