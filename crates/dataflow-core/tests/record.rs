@@ -534,9 +534,10 @@ fn a_recorded_task_with_many_accesses_may_name_none_twice() {
 #[test]
 fn a_slot_that_two_handles_name_is_told_if_tasks_use_both() {
     let store = numbers();
-    let fault = |owner: u32, both: bool| {
-        let recorded = record("twice", 2, |r| {
-            let [a, b] = [0, owner].map(|owner| r.home(&store, 1, Rank(owner)));
+    let fault = |n_ranks: usize, both: bool| {
+        let recorded = record("twice", n_ranks, |r| {
+            let last = Rank(n_ranks as u32 - 1);
+            let [a, b] = [1, 1].map(|index| r.home(&store, index, last));
             r.task(write(&a), |a| a.0 += 1);
             if both {
                 r.task(write(&b), |b| b.0 += 1);
@@ -546,14 +547,18 @@ fn a_slot_that_two_handles_name_is_told_if_tasks_use_both() {
             .err()
             .map(|error| (error.kind(), error.to_string()))
     };
-    let (kind, text) = fault(0, true).expect("one slot by two handles");
+    let (kind, text) = fault(1, true).expect("one slot by two handles");
     assert_eq!(kind, Kind::PutTwice);
     assert!(
         text.contains("slot 1 of numbers is named by two `home`s"),
         "{text}"
     );
-    assert_eq!(fault(0, false), None);
-    assert_eq!(fault(1, true), None, "another rank's slot is another one");
+    assert_eq!(fault(1, false), None);
+    assert_eq!(
+        fault(2, true),
+        None,
+        "slots of other ranks have no number here"
+    );
 }
 
 #[test]

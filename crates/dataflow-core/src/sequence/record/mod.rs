@@ -81,8 +81,9 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The first task that accesses one datum twice, writes data of two owners or of another rank than it
-/// was put on, or belongs to a rank that does not exist; a slot that tasks access by two handles; more than
-/// 2³¹ data, or 2³² - 1 tasks or accesses, those that take data from home among them.
+/// was put on, or belongs to a rank that does not exist; of a program for one rank, a slot that tasks access
+/// by two handles; more than 2³¹ data, or 2³² - 1 tasks or accesses, those that take data from home among
+/// them.
 pub fn record<'env, D: Datum>(
     name: impl Into<String>,
     n_ranks: usize,
