@@ -82,6 +82,13 @@ fn a_plan_is_never_less_than_a_run_takes_and_at_most_a_third_more() {
     }
 }
 
+/// A process began with the peak of the one that started it.
+#[test]
+fn a_peak_is_that_of_the_program_and_not_of_who_starts_it() {
+    let ballast = vec![1u8; 400 << 20];
+    assert!(peak("cholesky", SMALLEST) < ballast.iter().map(|&one| u64::from(one)).sum());
+}
+
 /// Once only the process of rank 0 was told of.
 #[test]
 fn the_largest_process_is_told_of_whichever_rank_it_is() {

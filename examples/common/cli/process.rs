@@ -37,6 +37,21 @@ mod system {
     }
 
     pub fn max_rss_bytes() -> Option<u64> {
+        own_peak().or_else(usage_peak)
+    }
+
+    /// Of the program alone, where the system is Linux.
+    fn own_peak() -> Option<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes = peak.trim().strip_suffix(" kB")?;
+        Some(kibibytes.parse::<u64>().ok()? * 1024)
+    }
+
+    /// On Linux that of whoever started the program counts too: of the same process before.
+    fn usage_peak() -> Option<u64> {
         // Linux counts in KiB, macOS in bytes.
         let unit = if cfg!(target_vendor = "apple") {
             1
