@@ -35,7 +35,7 @@ use std::time::Duration;
 pub const RANKS: u32 = 16;
 const WORKERS: usize = 4;
 
-/// What the paper says of communication: 35 to 43 % of `base`. The middle is looked for.
+/// What the paper says of FT's communication: 35 to 43 % of `base`. The middle is looked for.
 const SHARE: f64 = 0.39;
 const FROM_THE_MIDDLE: f64 = 0.03;
 

@@ -143,7 +143,8 @@ impl RuntimeBuilder {
     }
 
     /// How long a thread that waits for messages polls at least before it sleeps; by default 50 µs, and up to
-    /// two milliseconds where this rank has had to wait so long of late.
+    /// two milliseconds where this rank has had to wait so long of late. Where the workers of all ranks here
+    /// outnumber the cores nobody polls, whatever is said here.
     pub fn spin(self, spin: Duration) -> Self {
         let spin = Some(spin);
         RuntimeBuilder { spin, ..self }

@@ -1,4 +1,4 @@
-//! Blackscholes: each option 500 times, in blocks of 1024, as paper 004 has it.
+//! Blackscholes at the size of paper 004: each option 500 times, in blocks of 1024, of which it says nothing.
 
 use super::{HOSTS, Outcome, Row, row};
 use applications::blackscholes::options::Options;

@@ -101,8 +101,8 @@ pub trait TaskSpace: Sync + Sized {
         self.rank(task)
     }
 
-    /// How urgent the task is: of ready tasks the one with the higher number runs earlier. Results do
-    /// not depend on it.
+    /// How urgent the task is: of ready tasks the one with the higher number runs earlier, where a root is
+    /// ready once a worker has pulled it, a few at a time as work runs out. Results do not depend on it.
     fn priority(&self, _task: Self::Task) -> i64 {
         0
     }

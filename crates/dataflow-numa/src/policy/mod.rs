@@ -15,10 +15,11 @@
 //! On machines of several NUMA nodes the engine reports where a task's data lie, as far as the
 //! [data know](dataflow_core::data::Datum::numa_node). A task is queued on the node where most of its
 //! input bytes lie. Tasks that make data without reading any are dealt round robin over the nodes, and
-//! touch their data there first. Tasks without data stay where they became ready; so under
+//! touch their data there first (those of spaces: sequences and recorded programs have data when they
+//! begin). Tasks without data stay where they became ready; so under
 //! `distance-no-steal` they use only the NUMA nodes where a root starts. On a machine with one node
 //! none of this is computed. A user's own [`Scheduler`] gets hint, class and the time of bodies on any
-//! machine; for spaces without data it gets only word and priority.
+//! machine; for spaces without data it gets only word and priority, and no roots without a priority.
 //!
 //! # Law
 //! Policies decide when and where a task runs, never what it computes. Whatever the policy, a
@@ -26,7 +27,10 @@
 //! queue of the nearest node that has some. A worker that waits inside a body, for its children or for
 //! a datum, steals from all once it has found nothing within its reach for some microseconds.
 //!
-//! On one worker priorities are honoured exactly (`fifo` and `lifo` apart). On several,
+//! On one worker priorities are honoured exactly (`fifo` and `lifo` apart, and what a worker keeps beside
+//! the next task) among tasks that are queued. Roots are ready once they are pulled: in chunks of at most
+//! 64, when nothing near is queued; so tasks that follow from earlier roots go before them, in `fifo`,
+//! too, and whatever their priority. On several,
 //! `distance` honours them approximately: a worker runs the most urgent of its own and looks at
 //! its neighbours' most urgent every few microseconds. `priority` and `oblivious` honour them exactly among
 //! the workers that share a queue, and pay for it with a lock that those workers share.
@@ -34,7 +38,8 @@
 //! # Source
 //! Al-Omairy, Miranda, Ltaief, Badia, Martorell, Labarta, Keyes, *Dense matrix computations on
 //! NUMA architectures with distance-aware work stealing*, Supercomputing Frontiers and
-//! Innovations 2 (2015), section 4. Tasks kept for oneself: Bosilca et al., *DAGuE*, Parallel
+//! Innovations 2 (2015), section 4, whose own policy has one queue per NUMA node and steals from adjacent
+//! nodes only: `priority,adjacent,patience=20` here. Tasks kept for oneself: Bosilca et al., *DAGuE*, Parallel
 //! Computing 38 (2012), section III-B.
 
 mod place;
@@ -197,7 +202,9 @@ impl Policy {
     /// - 0: all are queued.
     /// - 1: the most urgent one runs next, unless something queued is more urgent.
     /// - n > 1: n − 1 more wait on the worker, the most urgent first. They wait as long as a body
-    ///   takes, even if other workers are idle; bodies must not wait for one another.
+    ///   takes, even if other workers are idle; bodies must not wait for one another. The same holds for
+    ///   tasks that the program of a scope inserts: with n > 1 it must not wait for them by other means
+    ///   than the scope's.
     pub fn keep(self, tasks: usize) -> Self {
         Policy {
             keep: tasks,
