@@ -89,8 +89,8 @@ impl Seat {
 
     /// The seat of a rank among hosts: their addresses by rank, rank 0's with its port.
     ///
-    /// A host whose own name leads back to itself (`127.0.1.1`, as Debian writes into `/etc/hosts`)
-    /// listens at all its addresses if another host is elsewhere.
+    /// A host whose own name leads back to itself (`127.0.1.1`, as Debian writes into `/etc/hosts`),
+    /// if only by one of its addresses, listens at all that it has if another host is elsewhere.
     ///
     /// # Errors
     /// If an address is wrong or the rank has none (`wrong_settings`).
@@ -98,14 +98,9 @@ impl Seat {
         let none =
             || Error::wrong_settings(format!("{rank} has no host ({} are named)", hosts.len()));
         let own = hosts.get(rank.0 as usize).ok_or_else(none)?;
-        let mut listen = addresses(&with_port(own))?;
-        let is_inside = |at: &[SocketAddr]| at.iter().all(|at| at.ip().is_loopback());
-        if is_inside(&listen) {
-            let others = hosts.iter().filter(|host| *host != own);
-            let found = others.filter_map(|host| addresses(&with_port(host)).ok());
-            let elsewhere: Vec<SocketAddr> = found.filter(|at| !is_inside(at)).flatten().collect();
-            listen = everywhere(listen, &elsewhere);
-        }
+        let others = hosts.iter().filter(|host| *host != own);
+        let others = others.filter_map(|host| addresses(&with_port(host)).ok());
+        let listen = listened(addresses(&with_port(own))?, others);
         let seat = Seat {
             rank,
             n_ranks: hosts.len(),
@@ -353,16 +348,30 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// Where a host listens whose own name leads back to itself: everywhere, if others are elsewhere. If some
-/// of them have addresses of IPv6, first at all addresses of both kinds, where the system has that.
-fn everywhere(inside: Vec<SocketAddr>, others: &[SocketAddr]) -> Vec<SocketAddr> {
-    if others.is_empty() {
-        return inside;
+/// Where a host listens: at its own addresses, the first that the system gives. If one of them leads back
+/// to itself and another host is elsewhere, everywhere; if that has addresses of IPv6, first at all
+/// addresses of both kinds, where the system has that.
+fn listened(
+    own: Vec<SocketAddr>,
+    others: impl Iterator<Item = Vec<SocketAddr>>,
+) -> Vec<SocketAddr> {
+    let leads_back = |at: &SocketAddr| at.ip().is_loopback();
+    if !own.iter().any(leads_back) {
+        return own;
     }
+    let elsewhere = others.filter(|at| !at.iter().all(leads_back));
+    let elsewhere: Vec<SocketAddr> = elsewhere.flatten().collect();
+    match elsewhere.is_empty() {
+        true => own,
+        false => everywhere(own, elsewhere.iter().any(SocketAddr::is_ipv6)),
+    }
+}
+
+/// All addresses of the kinds of some, with their ports.
+fn everywhere(own: Vec<SocketAddr>, has_v6: bool) -> Vec<SocketAddr> {
     let (v4, v6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
-    let has_v6 = others.iter().any(SocketAddr::is_ipv6);
     let mut all: Vec<SocketAddr> = Vec::new();
-    for at in inside {
+    for at in own {
         let both = SocketAddr::from((v6, at.port()));
         let own = match at {
             SocketAddr::V4(_) => SocketAddr::from((v4, at.port())),
@@ -500,6 +509,12 @@ mod tests {
         let both = Seat::among(&hosts, Rank(0), token).unwrap().listen;
         let both: Vec<String> = both.iter().map(SocketAddr::to_string).collect();
         assert_eq!(both, ["[::]:4000", "0.0.0.0:4000"]);
+        // One more line of `/etc/hosts` gives the name an address that others reach: the second.
+        let twice = addresses("127.0.1.1:4000,10.0.0.1:4000").unwrap();
+        let others = |at: &str| [addresses(at).unwrap()].into_iter();
+        assert_eq!(listened(twice.clone(), others("127.0.0.1:0")), twice);
+        let listen = listened(twice, others("10.0.0.2:0"));
+        assert_eq!(listen, addresses("0.0.0.0:4000").unwrap());
     }
 
     /// They were told others without the number of the link, and nobody reached them there.
