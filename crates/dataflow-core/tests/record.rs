@@ -712,7 +712,7 @@ fn a_panic_between_tasks_is_no_task_s() {
     );
 }
 
-/// Of roots one is pulled, then two that have priorities; a worker that has some looks for no others.
+/// Of roots the most urgent is pulled, then the next two; a worker that has some looks for no others.
 #[test]
 fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let order = Mutex::new(Vec::new());
@@ -720,7 +720,7 @@ fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     let (ran, store) = (&ran, Store::new("numbers", [0u64; 8]));
     let recorded = record("urgent", 1, |r| {
         let homes: Vec<_> = (0..8).map(|at| r.home(&store, at, Rank(0))).collect();
-        for (number, priority) in (0..8).zip([0, 1, 5, 0, 0, 0, 0, 0]) {
+        for (number, priority) in (0..8).zip([9, 1, 5, 0, 0, 0, 0, 0]) {
             let root = r.priority(priority);
             root.task(write(&homes[number as usize]), move |_| ran(number));
         }
@@ -729,4 +729,27 @@ fn in_place_what_is_urgent_goes_first_be_it_a_root_or_queued() {
     });
     recorded.unwrap().run(&Inline).unwrap();
     assert_eq!(order.lock().unwrap()[..4], [0, 2, 1, 8]);
+}
+
+/// It ran last: roots were announced as they had been inserted, some at a time.
+#[test]
+fn of_roots_the_most_urgent_runs_first_however_late_it_was_inserted() {
+    const LAST: usize = 99;
+    let order = Mutex::new(Vec::new());
+    let (ran, store) = (&order, Store::new("numbers", [0u64; LAST + 1]));
+    let recorded = record("urgent", 1, |r| {
+        for number in 0..=LAST {
+            let home = r.home(&store, number, Rank(0));
+            let root = r.priority(i64::from(number == LAST));
+            root.task(write(&home), move |_| ran.lock().unwrap().push(number));
+        }
+    });
+    let recorded = recorded.unwrap();
+    let in_order = || std::mem::take(&mut *order.lock().unwrap());
+    recorded.run(&Inline).unwrap();
+    let in_place = in_order();
+    assert!(in_place.into_iter().eq([LAST].into_iter().chain(0..LAST)));
+    dataflow_core::run(&recorded, &Inline).unwrap();
+    let as_space = in_order();
+    assert!(as_space.into_iter().eq([LAST].into_iter().chain(0..LAST)));
 }

@@ -11,6 +11,7 @@ use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,6 +162,11 @@ impl<'env, D: Datum> Graph<'env, D> {
             NONE => *first = flow,
             before => self.flows[before as usize].next = flow,
         }
+    }
+
+    /// Orders tasks as they are to be announced, the most urgent first; equal ones stay as they were inserted.
+    pub fn most_urgent_first(&self, tasks: &mut [u32]) {
+        tasks.sort_by_key(|&task| Reverse(self.tasks[task as usize].priority));
     }
 
     pub fn first_flow(&self, number: u32) -> u32 {

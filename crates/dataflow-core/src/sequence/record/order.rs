@@ -27,7 +27,7 @@ pub(super) struct Order {
     next_on_path: Vec<u32>,
     /// The accesses of each, one after the other, as the record has its flows.
     accesses: Vec<Access>,
-    /// Tasks that wait for no other.
+    /// Tasks that wait for no other, the most urgent first.
     pub roots: Vec<u32>,
 }
 
@@ -103,6 +103,7 @@ impl Order {
             }
         }
         order.sort(&waits);
+        graph.most_urgent_first(&mut order.roots);
         order
     }
 

@@ -26,6 +26,7 @@ pub struct Step {
 /// See the [module](super).
 pub struct Recorded<'env, D: Datum> {
     pub(super) graph: Graph<'env, D>,
+    /// The most urgent first.
     roots: Vec<u32>,
     counts: Vec<u64>,
     /// The waits between tasks of a run in place, if there is only one rank.
@@ -47,6 +48,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
                 roots.push(number);
             }
         }
+        graph.most_urgent_first(&mut roots);
         let order = (graph.n_ranks == 1).then(|| Order::of(&graph));
         Recorded {
             graph,
