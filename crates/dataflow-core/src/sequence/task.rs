@@ -153,7 +153,7 @@ impl<H: Held, B: Body<H>> InsertedTask for Task<H, B> {
     }
 
     fn park(&self, wait: Wait, word: Word) -> bool {
-        self.waiting.park(wait, word)
+        self.waiting.park(wait, word, self.label.priority)
     }
 
     fn is_spoilt(&self) -> bool {

@@ -14,7 +14,7 @@ use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 /// Tasks that may go on.
 pub(crate) type Woken = SmallVec<[Word; 8]>;
@@ -34,7 +34,19 @@ struct VersionsState {
     parked: BinaryHeap<Reverse<(u64, Word)>>,
     /// Whether a task that commutes is at work.
     busy: bool,
-    commuters: VecDeque<Word>,
+    commuters: BinaryHeap<Commuter>,
+    /// How many have waited for that right.
+    n_commuters: u64,
+}
+
+/// A task that waits for the right to commute: by its priority, then by when it came.
+type Commuter = (i64, Reverse<u64>, Word);
+
+impl VersionsState {
+    /// The right to commute is free: the most urgent of those that wait for it may try.
+    fn wake_commuter(&mut self, woken: &mut Woken) {
+        woken.extend(self.commuters.pop().map(|(.., task)| task));
+    }
 }
 
 impl Versions {
@@ -97,27 +109,29 @@ impl Versions {
     }
 
     /// Parks a task until the right is given back; false if it has been meanwhile.
-    pub fn wait_to_commute(&self, task: Word) -> bool {
+    pub fn wait_to_commute(&self, task: Word, priority: i64) -> bool {
         let mut state = lock(&self.state);
         let waits = state.busy;
         if waits {
-            state.commuters.push_back(task);
+            let came = Reverse(state.n_commuters);
+            state.n_commuters += 1;
+            state.commuters.push((priority, came, task));
         }
         waits
     }
 
-    /// Gives the right to commute back; the one who waited longest may try.
+    /// Gives the right to commute back; the most urgent who waits may try.
     pub fn end_commuting(&self, woken: &mut Woken) {
         let mut state = lock(&self.state);
         state.busy = false;
-        woken.extend(state.commuters.pop_front());
+        state.wake_commuter(woken);
     }
 
     /// The task that was woken to commute waits elsewhere now: the next one may try, if none is at work.
     pub fn pass_on(&self, woken: &mut Woken) {
         let mut state = lock(&self.state);
         if !state.busy {
-            woken.extend(state.commuters.pop_front());
+            state.wake_commuter(woken);
         }
     }
 
@@ -252,7 +266,7 @@ mod loom_models {
                 false
             });
             let mut began = model.versions.try_begin_commuting();
-            if !began && model.versions.wait_to_commute(7) {
+            if !began && model.versions.wait_to_commute(7, 0) {
                 model.wait();
             }
             if !began {

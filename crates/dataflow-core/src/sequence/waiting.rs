@@ -108,14 +108,14 @@ impl<H: Held> Waiting<H> {
     }
 
     /// Parks at the access that [`advance`](Self::advance) named; false if the task may go on.
-    pub fn park(&self, wait: Wait, word: Word) -> bool {
+    pub fn park(&self, wait: Wait, word: Word, priority: i64) -> bool {
         let (Wait::Version(at) | Wait::Commuting(at)) = wait else {
             return false;
         };
         let mut parked = false;
         self.each_from(at, |shown, required| {
             parked = match wait {
-                Wait::Commuting(_) => shown.versions.wait_to_commute(word),
+                Wait::Commuting(_) => shown.versions.wait_to_commute(word, priority),
                 _ => shown.versions.park(required, word),
             };
             false
@@ -220,7 +220,7 @@ mod tests {
                     let mut waits = false;
                     task.each(|other, shown, _| {
                         if other == at {
-                            waits = shown.versions.wait_to_commute(word);
+                            waits = shown.versions.wait_to_commute(word, 0);
                         }
                     });
                     waits
@@ -242,5 +242,18 @@ mod tests {
             "it waits at a: the next one at b may"
         );
         assert_eq!(waits(&mut one, 2), (false, vec![]));
+    }
+
+    #[test]
+    fn of_those_that_wait_to_commute_the_most_urgent_is_next_then_who_came_first() {
+        let cell = Cell::new(0);
+        let versions = &cell.versions;
+        assert!(versions.try_begin_commuting(), "somebody is at work");
+        for (word, priority) in [(1, 0), (2, 5), (3, -1), (4, 5), (5, 0)] {
+            assert!(versions.wait_to_commute(word, priority));
+        }
+        let mut woken = Woken::new();
+        (0..5).for_each(|_| versions.end_commuting(&mut woken));
+        assert_eq!(woken.to_vec(), [2, 4, 1, 5, 3]);
     }
 }
