@@ -184,10 +184,9 @@ impl<'p> Worker<'p> {
             return risen;
         };
         let mut lane = offer.queues.open(&self.kit, risen);
-        let on_duty = risen == Risen::OnDuty;
         let tasks = match self.kit.policy.keep {
             1 => entered.work(lane.as_lane()),
-            tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks, on_duty)),
+            tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
         };
         self.kit.counters.count_tasks(tasks);
         let (risen, dry, fault) = lane.close();

@@ -6,6 +6,7 @@ mod machine;
 
 use dataflow_core::port::Context;
 use dataflow_core::prelude::*;
+use dataflow_core::sequence::scope;
 use dataflow_core::space::Independent;
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_core::{Kind, run};
@@ -15,7 +16,7 @@ use dataflow_numa::{Bind, Policy, Topology, Workers};
 use fan::Fan;
 use machine::{in_a_row, workers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
 const POLICIES: [&str; 14] = [
@@ -762,4 +763,37 @@ fn a_program_that_waits_for_a_task_that_its_scheduler_does_not_give_out_is_told(
             assert_eq!(error.kind(), Kind::SchedulerFailed, "{fault:?}: {error}");
         }
     }
+}
+
+/// The worker of the program kept for itself what was inserted, and what became ready while it waited; then
+/// the program waited for that by other means, and another worker could have run it.
+#[test]
+fn what_a_scope_s_program_inserts_or_makes_ready_is_for_all_however_many_a_worker_keeps() {
+    const LONG: Duration = Duration::from_secs(10);
+    let workers = workers(&in_a_row("program", &[2]), "distance,keep=3");
+    let (tell, told) = mpsc::channel();
+    let told = Mutex::new(told);
+    let hears = || told.lock().unwrap().recv_timeout(LONG);
+    let (inserted, _) = scope(&workers, |s| {
+        let (busy, free) = mpsc::channel::<()>();
+        let (begun, number) = (tell.clone(), s.handle(0));
+        s.task((), move |()| {
+            begun.send("inserted").unwrap();
+            free.recv_timeout(LONG).ok();
+        });
+        let inserted = hears();
+        s.task(write(&number), |number| *number = 1);
+        for _ in 0..3 {
+            let tell = tell.clone();
+            s.task(read(&number), move |_| tell.send("made ready").unwrap());
+        }
+        // The other worker is busy: this one runs the task and makes three ready.
+        let found = s.wait(&number, |number| *number);
+        drop(busy);
+        let made_ready = [(); 3].map(|()| hears());
+        assert_eq!((found, made_ready), (Some(1), [Ok("made ready"); 3]));
+        inserted
+    })
+    .unwrap();
+    assert_eq!(inserted, Ok("inserted"));
 }

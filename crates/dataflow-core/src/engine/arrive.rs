@@ -112,7 +112,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 if Self::tells(visit) {
                     hint = self.hint(target, &visit.hand.next);
                 }
-                self.queue(ready, (priority, hint), visit);
+                self.share(ready, (priority, hint), visit);
             }
         }
         Ok(())

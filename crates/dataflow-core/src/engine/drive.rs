@@ -390,19 +390,33 @@ pub(crate) fn next<'f, F: Front>(
     }
 }
 
+/// A ready task as a lane is told of it.
+#[inline]
+fn told(word: Word, priority: i64, (hint, class): (Hint, usize)) -> Ready {
+    let ready = Ready::new(word, priority).with_hint(hint);
+    ready.with_class(class)
+}
+
 impl<H> Visit<'_, H> {
-    /// Queues a ready task. `about` is asked where its data lie and what class it is of, if the lane
-    /// wants to be told.
+    /// Queues a task that the one which has just run here made ready. `about` is asked where its data lie
+    /// and what class it is of, if the lane wants to be told.
     #[inline(always)]
     pub fn push(&mut self, word: Word, priority: i64, about: impl FnOnce() -> (Hint, usize)) {
         self.tally.queued += 1;
         if self.wants > Wants::Priorities {
-            let (hint, class) = about();
-            let ready = Ready::new(word, priority).with_hint(hint);
-            self.lane.push_ready(ready.with_class(class));
+            self.lane.push_ready(told(word, priority, about()));
         } else {
             self.lane.push(word, priority);
         }
+    }
+
+    /// Queues any other ready task.
+    pub fn share(&mut self, word: Word, priority: i64, about: impl FnOnce() -> (Hint, usize)) {
+        self.tally.queued += 1;
+        self.lane.share(match self.wants {
+            Wants::Priorities => Ready::new(word, priority),
+            _ => told(word, priority, about()),
+        });
     }
 
     /// Runs the body of a task of this class; the lane is told how long it took, if it wants to know.

@@ -400,14 +400,32 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         }
     }
 
-    /// Queues a ready task as a word; its data, in `hand.next`, wait in the table of records.
+    /// Queues a task that another has made ready which has just run here.
     #[inline]
     pub(super) fn queue(
         &self,
-        (task, poisoned): Ready<S>,
+        ready: Ready<S>,
         (priority, hint): (i64, Hint),
         visit: &mut Visit<'_, Hand<S>>,
     ) {
+        let word = self.pack(ready, visit);
+        visit.push(word, priority, || (hint, ready.0.class()));
+    }
+
+    /// Queues any other task that is ready.
+    pub(super) fn share(
+        &self,
+        ready: Ready<S>,
+        (priority, hint): (i64, Hint),
+        visit: &mut Visit<'_, Hand<S>>,
+    ) {
+        let word = self.pack(ready, visit);
+        visit.share(word, priority, || (hint, ready.0.class()));
+    }
+
+    /// A ready task as a word; its data, in `hand.next`, wait in the table of records.
+    #[inline]
+    fn pack(&self, (task, poisoned): Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> Word {
         let key = self.names.key(task);
         let next = &mut visit.hand.next;
         let parked = Self::CARRIES && next.iter().any(Option::is_some);
@@ -415,7 +433,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.pending.park(key, next, poisoned);
         }
         let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
-        visit.push(key << 8 | flags, priority, || (hint, task.class()));
+        key << 8 | flags
     }
 
     #[cold]

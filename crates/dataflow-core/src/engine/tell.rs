@@ -54,7 +54,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 hint = self.hint(root, &Slots::new());
             }
             match ranked || visit.lane.goes_elsewhere(hint) {
-                true => self.queue((root, false), (self.space.priority(root), hint), visit),
+                true => self.share((root, false), (self.space.priority(root), hint), visit),
                 false => visit.hand.roots.push(root),
             }
         }

@@ -128,7 +128,8 @@ pub trait Lane {
     fn outranks(&self, priority: i64) -> bool;
 
     /// How much it wants to be told; asked once when a worker enters. What follows is only called
-    /// if it wants more than priorities, and of spaces whose edges carry data.
+    /// if it wants more than priorities, and of spaces whose edges carry data; but [`share`](Self::share)
+    /// always.
     fn wants(&self) -> Wants {
         Wants::Priorities
     }
@@ -136,6 +137,13 @@ pub trait Lane {
     /// Queues a ready task, instead of [`push`](Self::push), and tells what is known of it.
     fn push_ready(&mut self, ready: Ready) {
         self.push(ready.word, ready.priority);
+    }
+
+    /// Queues a ready task that is no successor of one that has just run here: a root, one whose inputs
+    /// came from another rank, or one of a program that may not come back for it. So it is for
+    /// whoever comes first; by default as any other.
+    fn share(&mut self, ready: Ready) {
+        self.push_ready(ready);
     }
 
     /// Whether a task whose data lie so belongs elsewhere than with this worker; then it is

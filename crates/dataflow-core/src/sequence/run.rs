@@ -111,6 +111,11 @@ impl Hand {
             ..*self
         }
     }
+
+    /// Whether a program inserts, which may do anything next but run tasks.
+    fn is_inserting(&self) -> bool {
+        self.pace.is_none()
+    }
 }
 
 /// A task whose word nobody else holds.
@@ -445,7 +450,11 @@ impl<'on, 'env> Run<'on, 'env> {
     ) {
         let TakenTask { word, .. } = taken;
         drop(taken);
-        visit.push(word, label.priority, || (hint, label.class as usize));
+        let about = || (hint, label.class as usize);
+        match visit.hand.is_inserting() {
+            true => visit.share(word, label.priority, about),
+            false => visit.push(word, label.priority, about),
+        }
     }
 
     /// Runs one task; answers whom its end wakes. Not only its body may panic, but also what it drops.

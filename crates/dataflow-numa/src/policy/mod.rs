@@ -27,8 +27,8 @@
 //! queue of the nearest node that has some. A worker that waits inside a body, for its children or for
 //! a datum, steals from all once it has found nothing within its reach for some microseconds.
 //!
-//! On one worker priorities are honoured exactly (`fifo` and `lifo` apart, and what a worker keeps beside
-//! the next task) among tasks that are queued. Roots are ready once they are pulled: in chunks of at most
+//! On one worker priorities are honoured exactly (`fifo` and `lifo` apart) among tasks that are queued or
+//! [kept](Policy::keep). Roots are ready once they are pulled: in chunks of at most
 //! 64, when nothing near is queued; so tasks that follow from earlier roots go before them, in `fifo`,
 //! too, and whatever their priority. On several,
 //! `distance` honours them approximately: a worker runs the most urgent of its own and looks at
@@ -201,10 +201,12 @@ impl Policy {
     ///
     /// - 0: all are queued.
     /// - 1: the most urgent one runs next, unless something queued is more urgent.
-    /// - n > 1: n − 1 more wait on the worker, the most urgent first. They wait as long as a body
-    ///   takes, even if other workers are idle; bodies must not wait for one another. The same holds for
-    ///   tasks that the program of a scope inserts: with n > 1 it must not wait for them by other means
-    ///   than the scope's.
+    /// - n > 1: n − 1 more wait on the worker, the most urgent first, unless something queued is more urgent.
+    ///   They wait as long as a body takes, even if other workers are idle; bodies must not wait for one
+    ///   another.
+    ///
+    /// Only successors are kept: not roots, nor tasks whose inputs come from another rank, nor what becomes
+    /// ready on the worker that runs the program of a scope.
     pub fn keep(self, tasks: usize) -> Self {
         Policy {
             keep: tasks,

@@ -4,9 +4,10 @@
 //! or more.
 //!
 //! # Law
-//! What is kept is the most urgent of what was pushed since there was room and is placed here;
-//! it goes first. A worker that leaves a job keeps nothing, unless the job is stopping. Nor does one
-//! that is on duty, until it has a task from the queues: only these notice that its duty is to end.
+//! What is kept is the most urgent of those successors that were pushed since there was room and are
+//! placed here; it goes before what is queued, unless that is more urgent. What is no successor is queued.
+//! So a worker that leaves a job keeps nothing, unless the job is stopping; nor does one on duty, which
+//! has run no task yet.
 
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 
@@ -17,21 +18,17 @@ pub(crate) struct KeepingLane<'l> {
     none: bool,
     /// How many beside the engine's own.
     room: usize,
-    /// Whether nothing is to be kept: the worker is on duty.
-    on_duty: bool,
     /// The most urgent last.
     kept: Vec<Ready>,
 }
 
 impl<'l> KeepingLane<'l> {
-    /// Keeps `tasks`, the engine's own counted, for a worker that comes free or on duty.
-    pub fn new(lane: &'l mut dyn Lane, tasks: usize, on_duty: bool) -> Self {
-        let room = tasks.saturating_sub(1);
+    /// Keeps `tasks`, the engine's own counted.
+    pub fn new(lane: &'l mut dyn Lane, tasks: usize) -> Self {
         KeepingLane {
             lane,
             none: tasks == 0,
-            room,
-            on_duty,
+            room: tasks.saturating_sub(1),
             kept: Vec::new(),
         }
     }
@@ -49,12 +46,6 @@ impl<'l> KeepingLane<'l> {
     fn top(&self) -> Option<i64> {
         self.kept.last().map(|ready| ready.priority)
     }
-
-    /// What came from the queues, if anything did, has ended the duty.
-    fn found(&mut self, word: Option<Word>) -> Option<Word> {
-        self.on_duty &= word.is_none();
-        word
-    }
 }
 
 impl Lane for KeepingLane<'_> {
@@ -67,18 +58,18 @@ impl Lane for KeepingLane<'_> {
     }
 
     fn pop(&mut self) -> Option<Word> {
+        let is_outranked = self.top().is_some_and(|top| self.lane.outranks(top));
+        if is_outranked && let Some(word) = self.lane.pop() {
+            return Some(word);
+        }
         match self.kept.pop() {
             Some(ready) => Some(ready.word),
-            None => {
-                let word = self.lane.pop();
-                self.found(word)
-            }
+            None => self.lane.pop(),
         }
     }
 
     fn steal(&mut self) -> Option<Word> {
-        let word = self.lane.steal();
-        self.found(word)
+        self.lane.steal()
     }
 
     fn has_helped(&mut self) -> bool {
@@ -102,7 +93,7 @@ impl Lane for KeepingLane<'_> {
     }
 
     fn push_ready(&mut self, ready: Ready) {
-        if self.room == 0 || self.on_duty || self.lane.goes_elsewhere(ready.hint) {
+        if self.room == 0 || self.lane.goes_elsewhere(ready.hint) {
             return self.lane.push_ready(ready);
         }
         let at = self
@@ -112,6 +103,10 @@ impl Lane for KeepingLane<'_> {
         if self.kept.len() > self.room {
             self.lane.push_ready(self.kept.remove(0));
         }
+    }
+
+    fn share(&mut self, ready: Ready) {
+        self.lane.share(ready);
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {

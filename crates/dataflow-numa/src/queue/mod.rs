@@ -251,9 +251,9 @@ mod tests {
                 assert_eq!(ward.leave(second), Risen::OnDuty, "{policy}");
                 let mut lane = queues.open(&kit, Risen::OnDuty);
                 // As when mail is taken in: nobody is woken, for somebody is on duty.
-                let mut keeping = KeepingLane::new(lane.as_lane(), keep, true);
-                keeping.push(1, priority);
-                keeping.push(2, priority);
+                let mut keeping = KeepingLane::new(lane.as_lane(), keep);
+                keeping.share(Ready::new(1, priority));
+                keeping.share(Ready::new(2, priority));
                 assert!(keeping.pop().is_some());
                 // Now it keeps what it is to keep.
                 keeping.push(3, 9);
@@ -443,7 +443,7 @@ mod tests {
         let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
         let queues = Queues::new(&policy, &crew);
         let mut lane = queues.open(&kit, Risen::Free);
-        let mut keeping = KeepingLane::new(lane.as_lane(), 3, false);
+        let mut keeping = KeepingLane::new(lane.as_lane(), 3);
         keeping.push(1, 5);
         keeping.push(2, 7);
         assert!(!queues.has_words_on(0, &crew));
@@ -451,6 +451,26 @@ mod tests {
         assert!(queues.has_words_on(0, &crew));
         let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
         assert_eq!(order, [2, 3, 1]);
+    }
+
+    /// A root, or what came by mail, was kept although others were idle, and what is kept went first.
+    #[test]
+    fn a_worker_keeps_successors_only_and_takes_what_is_queued_first_if_it_is_more_urgent() {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(&[1]), policy.reach);
+        let wards = Wards::new(&crew, true);
+        let counters = Counters::new(1);
+        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+        let queues = Queues::new(&policy, &crew);
+        let mut lane = queues.open(&kit, Risen::Free);
+        let mut keeping = KeepingLane::new(lane.as_lane(), 3);
+        keeping.share(Ready::new(1, 6));
+        assert!(queues.has_words_on(0, &crew));
+        keeping.push(2, 5);
+        keeping.push(3, 7);
+        keeping.share(Ready::new(4, 5));
+        let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
+        assert_eq!(order, [3, 1, 2, 4], "of equal ones what is kept");
     }
 
     #[test]

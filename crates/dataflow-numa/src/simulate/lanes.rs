@@ -312,7 +312,7 @@ impl Lanes {
         );
         let kit = kit.simulated(left.habits);
         let mut open = self.queues.open(&kit, Risen::Free);
-        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep, false);
+        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep);
         let mut lane = LentLane {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),
@@ -472,6 +472,11 @@ impl Lane for LentLane<'_> {
     fn push_ready(&mut self, ready: Ready) {
         self.queues();
         self.lane.push_ready(ready);
+    }
+
+    fn share(&mut self, ready: Ready) {
+        self.queues();
+        self.lane.share(ready);
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {

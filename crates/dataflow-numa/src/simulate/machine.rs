@@ -108,7 +108,7 @@ impl<'m> VirtualMachine<'m> {
         let keep = self.policy.keep;
         let keeping = lanes
             .iter_mut()
-            .map(|lane| KeepingLane::new(lane.as_lane(), keep, false));
+            .map(|lane| KeepingLane::new(lane.as_lane(), keep));
         let n_nodes = self.crew.n_numa_nodes();
         let mut playing = Playing {
             machine: self,
@@ -201,9 +201,8 @@ impl Playing<'_, '_, '_> {
         let mut ready = Vec::new();
         self.script.roots(&mut ready);
         for root in ready.drain(..) {
-            self.lanes[0].push_ready(root);
+            self.lanes[0].share(root);
         }
-        self.begin_kept();
         self.wake();
         while let Some(Reverse(event)) = self.events.pop()
             && self.fault.is_none()
@@ -226,16 +225,6 @@ impl Playing<'_, '_, '_> {
             let next = next.or_else(|| self.look(event.worker));
             self.go_on(event.worker, next);
             self.wake();
-        }
-    }
-
-    /// What worker 0 keeps of the roots is its own: nobody is woken for it.
-    fn begin_kept(&mut self) {
-        if self.machine.policy.keep > 1 {
-            let node = self.node_of(0);
-            self.idle[node].retain(|&worker| worker != 0);
-            let next = self.look(0);
-            self.go_on(0, next);
         }
     }
 

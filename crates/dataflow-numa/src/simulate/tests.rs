@@ -328,9 +328,9 @@ fn edges_that_do_not_agree_or_lead_to_another_rank_are_an_error() {
     }
 }
 
-/// Nobody was woken for a root that was kept: the answer was zero seconds and zero tasks.
+/// Nobody was woken for a root that worker 0 kept: the answer was zero seconds and zero tasks.
 #[test]
-fn a_root_that_a_worker_keeps_is_run() {
+fn a_root_is_run_however_many_tasks_a_worker_keeps() {
     let policy = "distance,keep=3".parse().unwrap();
     let run = simulated(&policy, &packages(), 4, 4, &costs()).unwrap();
     assert_eq!(run.tasks, 20);

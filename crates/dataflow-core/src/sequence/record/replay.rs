@@ -134,7 +134,8 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
             |&root: &u32| self.task(root).priority != 0 || self.goes_elsewhere(root, visit);
         if visit.hand.roots.iter().any(is_queued) {
             while let Some(root) = visit.hand.roots.pop() {
-                self.queue(root, visit);
+                let about = || (self.hint(root), self.class(root));
+                visit.share(Word::from(root), self.task(root).priority, about);
             }
         }
         announced

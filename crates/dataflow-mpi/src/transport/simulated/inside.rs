@@ -138,6 +138,11 @@ impl Lane for InsideLane<'_> {
         self.inside.wake_all();
     }
 
+    fn share(&mut self, ready: Ready) {
+        self.lane.share(ready);
+        self.inside.wake_all();
+    }
+
     fn goes_elsewhere(&self, hint: Hint) -> bool {
         self.lane.goes_elsewhere(hint)
     }
