@@ -231,7 +231,7 @@ impl Executor for Workers {
         let (pool, mail_of) = (Arc::clone(&self.pool), Arc::downgrade(job));
         job.on_mail(move || {
             if mail_of.upgrade().is_some_and(|job| job.has_mail()) {
-                pool.wake_one();
+                pool.wake_for_mail();
             }
         });
         self.pool.execute(job);

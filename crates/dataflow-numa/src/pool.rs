@@ -107,9 +107,9 @@ impl Pool {
         self.wards.wake_all(|| false);
     }
 
-    /// Something came that any one worker can take in. Whoever falls asleep later looks first.
-    pub fn wake_one(&self) {
-        self.wards.wake_one();
+    /// Mail came, which any one worker can take in. Whoever falls asleep later looks first.
+    pub fn wake_for_mail(&self) {
+        self.wards.wake_for_mail();
     }
 
     pub fn is_ending(&self) -> bool {
@@ -257,12 +257,12 @@ mod tests {
             let pool = Pool::new(&topology, places, Policy::distance().reach(reach), false);
             let list = |&worker: &usize| pool.wards.of(worker).list(worker, worker, Risen::Free);
             let listed: Vec<_> = asleep.iter().map(list).collect();
-            pool.wake_one();
+            pool.wake_for_mail();
             // Whoever still sleeps would be called to duty by a word on its node.
             asleep.iter().for_each(|&node| pool.wards.queued(node));
             let risen = asleep.iter().zip(listed);
             let risen = risen.map(|(&node, listed)| pool.wards.of(node).leave(listed));
-            let woken = risen.filter(|risen| *risen == Risen::Free).count();
+            let woken = risen.filter(|risen| *risen == Risen::ForMail).count();
             assert_eq!(woken, 1, "{reach}, asleep on {asleep:?}");
         }
     }

@@ -174,11 +174,8 @@ impl<'p> Worker<'p> {
         let mut risen = risen;
         if offer.visited(worker) == Visited::NotYet {
             offer.set_visited(worker, Visited::Before);
-            if risen == Risen::OnDuty {
-                // Its roots may keep us, and the lane would not notice.
-                self.kit.end_duty();
-                risen = Risen::Free;
-            }
+            // Its roots may keep us, and the lane would not notice.
+            risen = self.kit.gets_busy(risen);
         }
         let Some(entered) = offer.job.enter() else {
             return risen;
@@ -319,7 +316,7 @@ mod tests {
                 yield_now();
             }
             let seen = meanwhile();
-            pool.wake_one();
+            pool.wake_for_mail();
             (has_slept(), seen)
         })
     }
@@ -371,7 +368,7 @@ mod tests {
                 while !falls_asleep.is_finished() && !has_slept() {
                     yield_now();
                 }
-                pool.wake_one();
+                pool.wake_for_mail();
                 Inline.execute(&offer.job);
             });
             assert!(!has_slept());

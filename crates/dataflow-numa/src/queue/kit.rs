@@ -107,9 +107,19 @@ impl<'p> Kit<'p> {
         self.wards.queued(numa_node);
     }
 
-    /// This worker, on duty, has something to do (D1 to D3).
+    /// This worker has something to do, and what it was called for is another's.
     #[cold]
-    pub fn end_duty(&self) {
+    pub fn gets_busy(&self, risen: Risen) -> Risen {
+        match risen {
+            Risen::Free => {}
+            Risen::OnDuty => self.end_duty(),
+            Risen::ForMail => self.pass_mail_on(),
+        }
+        Risen::Free
+    }
+
+    /// It was on duty (D1 to D3).
+    fn end_duty(&self) {
         let has_words = |&node: &usize| self.backlog.has_words_on(node);
         if self.is_only_ward {
             let any = || (0..self.crew.n_numa_nodes()).any(|node| has_words(&node));
@@ -120,8 +130,13 @@ impl<'p> Kit<'p> {
         for node in self.crew.reach(self.worker).filter(has_words) {
             self.wards.queued(node);
         }
+        self.pass_mail_on();
+    }
+
+    /// There may be mail still that it was called for (D4).
+    fn pass_mail_on(&self) {
         if self.backlog.has_mail() {
-            self.wards.wake_one();
+            self.wards.wake_for_mail();
         }
     }
 
@@ -210,13 +225,12 @@ impl<'s, 'p> Visit<'s, 'p> {
         }
     }
 
-    /// The first task since one was looked for elsewhere, or at all: duty ends.
+    /// The first task since one was looked for elsewhere, or at all: duty ends, and the call for mail.
     #[cold]
     fn becomes_busy(&mut self) {
         self.busy = true;
-        if self.risen == Risen::OnDuty {
-            self.risen = Risen::Free;
-            self.kit.end_duty();
+        if self.risen != Risen::Free {
+            self.risen = self.kit.gets_busy(self.risen);
         }
     }
 

@@ -311,7 +311,7 @@ mod tests {
             let counters = Counters::new(2);
             let kit = Kit::new(0, &crew, &policy, &wards, &counters, &On(1));
             let listed = wards.of(1).list(1, 1, Risen::Free);
-            kit.end_duty();
+            assert_eq!(kit.gets_busy(Risen::OnDuty), Risen::Free);
             let risen = wards.of(1).leave(listed);
             assert_eq!(risen == Risen::OnDuty, wakes, "{policy}");
         }
@@ -332,19 +332,28 @@ mod tests {
     /// Whoever was woken for it had taken a task of another run: that run's mail waited for a worker to
     /// run dry, though others slept.
     #[test]
-    fn whoever_ends_its_duty_wakes_for_mail_a_worker_of_whichever_numa_node_has_a_sleeper() {
-        for (policy, asleep) in [("distance", 0), ("distance", 1), ("distance-no-steal", 1)] {
+    fn whoever_was_woken_and_takes_a_task_wakes_for_mail_a_sleeper_of_whichever_numa_node() {
+        let cases = [("distance", 0), ("distance", 1), ("distance-no-steal", 1)];
+        let woken = [Risen::OnDuty, Risen::ForMail];
+        let cases = cases
+            .iter()
+            .flat_map(|case| woken.map(|risen| (case, risen)));
+        for ((policy, asleep), risen) in cases {
             let policy: Policy = policy.parse().unwrap();
             let crew = crew(&in_a_row(&[2, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
             let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Mail);
-            let sleeper = asleep + 1;
-            let ward = wards.of(asleep);
-            let listed = [ward.list(sleeper, asleep, Risen::Free)];
-            kit.end_duty();
-            assert!(ward.is_called(sleeper), "{policy}, asleep on {asleep}");
-            let _risen = listed.map(|listed| ward.leave(listed));
+            let queues = Queues::new(&policy, &crew);
+            let mut lane = queues.open(&kit, risen);
+            lane.as_lane().push(7, 0);
+            let (ward, sleeper) = (wards.of(*asleep), asleep + 1);
+            let listed = ward.list(sleeper, *asleep, Risen::Free);
+            assert!(lane.as_lane().pop().is_some());
+            let what = format!("{policy}, asleep on {asleep}, {risen:?}");
+            assert!(ward.is_called(sleeper), "{what}");
+            let _risen = ward.leave(listed);
+            assert_eq!(lane.close().0, Risen::Free, "{what}");
         }
     }
 

@@ -39,6 +39,8 @@ struct Sleeper {
 pub(crate) enum Risen {
     /// It saw a sign of work by itself, or was called for a job or for the end.
     Free,
+    /// It was called for mail, and owes another the call if it takes a task while there is mail (D4).
+    ForMail,
     /// It is the wake-up that is under way, and owes [`Sleep::end_duty`] or [`Sleep::list`].
     OnDuty,
 }
@@ -98,16 +100,16 @@ impl Sleep {
     /// after another, until it is `enough` (A1, A2).
     pub fn wake_all(&self, enough: impl Fn() -> bool) {
         // No fence: the mutex orders the sign before or the listing after (A2).
-        while !enough() && self.wake_latest() {}
+        while !enough() && self.wake_latest(Risen::Free) {}
     }
 
     /// The latest sleeper is called, without duty (A2). Whether there was one.
-    pub fn wake_latest(&self) -> bool {
+    pub fn wake_latest(&self, risen: Risen) -> bool {
         let mut dormitory = self.enter();
         let Some(sleeper) = dormitory.sleepers.pop() else {
             return false;
         };
-        self.call(dormitory, sleeper.worker, Risen::Free);
+        self.call(dormitory, sleeper.worker, risen);
         true
     }
 

@@ -10,7 +10,7 @@
 //! The claim of the protocol holds for the words of a NUMA node in that node's ward, which is
 //! asked first. The other wards that may take them are a help, not a duty.
 
-use super::Sleep;
+use super::{Risen, Sleep};
 use crate::crew::Crew;
 
 /// The wards of a pool.
@@ -63,10 +63,10 @@ impl Wards {
         }
     }
 
-    /// A sign of work appeared that any one worker can heed: wakes one sleeper, of whichever ward
-    /// has one.
-    pub fn wake_one(&self) {
+    /// Mail came, which any one worker can take in: wakes one sleeper, of whichever ward has one.
+    pub fn wake_for_mail(&self) {
         // A ward where nobody sleeps has woken nobody: the next is asked.
-        self.wards.iter().any(Sleep::wake_latest);
+        let wakes = |ward: &Sleep| ward.wake_latest(Risen::ForMail);
+        self.wards.iter().any(wakes);
     }
 }
