@@ -144,7 +144,7 @@ impl RuntimeBuilder {
 
     /// How long a thread that waits for messages polls at least before it sleeps; by default 50 µs, and up to
     /// two milliseconds where this rank has had to wait so long of late. Where the workers of all ranks here
-    /// outnumber the cores nobody polls, whatever is said here.
+    /// outnumber the cores nobody polls, unless a time is said here.
     pub fn spin(self, spin: Duration) -> Self {
         let spin = Some(spin);
         RuntimeBuilder { spin, ..self }
@@ -219,15 +219,12 @@ impl RuntimeBuilder {
         let (part, room) = divide(machine, share::granted().as_deref(), local.into());
         let workers = start(self.workers().topology(part))?;
         let n_workers = workers.n_workers();
-        let mut messages = dataflow_mpi::Settings {
+        let has_cores = room.has_cores(n_workers);
+        let messages = dataflow_mpi::Settings {
             drive: self.drive.unwrap_or_else(|| room.drive(n_workers)),
+            spin: self.polls_for(has_cores),
             ..self.communication()
         };
-        let has_cores = room.has_cores(n_workers);
-        if !has_cores {
-            // Whoever looks for messages would take the core from whoever has work.
-            messages.spin = Duration::ZERO;
-        }
         let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
         let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
         Ok(Runtime {
@@ -251,6 +248,15 @@ impl RuntimeBuilder {
         }
         messages.spin = self.spin.unwrap_or(messages.spin);
         messages
+    }
+
+    /// How long whoever waits for messages polls: where workers wait for cores it would take one from who
+    /// has work, so only if it was asked to.
+    fn polls_for(&self, has_cores: bool) -> Duration {
+        match has_cores {
+            true => self.communication().spin,
+            false => self.spin.unwrap_or_default(),
+        }
     }
 
     fn workers(&self) -> WorkersBuilder {
@@ -449,5 +455,18 @@ mod tests {
             assert_eq!((told.silence, told.spin), (silence, spin));
             assert_eq!((told.beat, told.held_bytes), (silence / 4, 77));
         }
+    }
+
+    /// What was said of it was dropped without a word.
+    #[test]
+    fn where_workers_outnumber_cores_nobody_polls_unless_a_time_is_said() {
+        let (unasked, spin) = (Runtime::builder(), Duration::from_millis(3));
+        let usual = dataflow_mpi::Settings::default().spin;
+        assert_eq!(
+            [true, false].map(|cores| unasked.polls_for(cores)),
+            [usual, Duration::ZERO]
+        );
+        let asked = unasked.spin(spin);
+        assert_eq!([true, false].map(|cores| asked.polls_for(cores)), [spin; 2]);
     }
 }
