@@ -1,7 +1,9 @@
 //! Announce: roots enter the run, lazily and in bounded number.
 //!
 //! Roots are pulled from the space in chunks, by workers that have nothing else nearby; so a
-//! space of 10⁹ independent tasks costs no memory. A chunk stays with the worker that pulled it.
+//! space of 10⁹ independent tasks costs no memory. A chunk stays with the worker that pulled it, but for
+//! roots whose data lie on another NUMA node: these are queued there, in any number, until workers of
+//! that node have time.
 //! Chunks start small, grow with what has been pulled, and shrink towards the end where it is known
 //! (guided self-scheduling), so that nobody waits long for work that sits in another's chunk. Most
 //! spaces do not know how many of their tasks are roots: each of the last chunks is then a small part

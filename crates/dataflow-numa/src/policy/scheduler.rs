@@ -53,10 +53,17 @@ use dataflow_core::port::{Hint, Ready};
 /// }
 ///
 /// let policy = Policy::custom(Arc::new(Backwards));
-/// let workers = Workers::builder().n_workers(2).policy(policy).build()?;
-/// # use dataflow_core::space::Independent;
-/// let report = dataflow_core::run(&Independent::new("any", 100, |_| Ok(())), &workers).unwrap();
-/// assert_eq!(report.tasks, 100);
+/// let workers = Workers::builder().n_workers(1).policy(policy).build()?;
+/// let ran = Mutex::new(Vec::new());
+/// # use dataflow_core::sequence::scope;
+/// scope(&workers, |s| {
+///     for urgency in [2, 3, 1] {
+///         let ran = &ran;
+///         s.priority(urgency).task((), move |()| ran.lock().unwrap().push(urgency));
+///     }
+/// })
+/// .unwrap();
+/// assert_eq!(ran.into_inner().unwrap(), [1, 2, 3]);
 /// # Ok::<(), dataflow_numa::WorkersError>(())
 /// ```
 pub trait Scheduler: Send + Sync + std::fmt::Debug {
