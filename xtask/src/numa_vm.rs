@@ -6,7 +6,7 @@
 
 use crate::guest::{self, Distances, Guest};
 use crate::packages;
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Step, Steps};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,57 +35,59 @@ const fn guest(nodes: usize, cpus: usize, distances: Distances) -> Guest {
 /// Runs the command; see `cargo xtask help`.
 pub fn run() -> ExitCode {
     let mut steps = Steps::default();
-    match machinery() {
-        Ok(kernel) => on_guests(&mut steps, &GUESTS, &kernel, program()),
+    match machinery().and_then(|kernel| Ok((kernel, program()?))) {
+        Ok((kernel, program)) => {
+            for guest in GUESTS {
+                steps.step(&name(guest), || on(guest, &kernel, &program));
+            }
+        }
         Err(line) => steps.step("NUMA guests", || Outcome::failed(line)),
     }
     steps.close()
 }
 
 /// The smallest guest, if this machine can have one.
-pub fn smoke(steps: &mut Steps) {
-    match machinery() {
-        Ok(kernel) => on_guests(steps, &[SMALL], &kernel, program()),
-        Err(line) => steps.step("NUMA guest", || Outcome::Skipped(line)),
-    }
+pub fn smoke() -> (String, Step) {
+    let step = || match machinery() {
+        Ok(kernel) => on_smallest(&kernel, program()),
+        Err(line) => Outcome::Skipped(line),
+    };
+    (name(SMALL), Box::new(step))
 }
 
-/// Runs the tests on each of the guests. If they do not build that is a fault, nothing that this
-/// machine lacks.
-fn on_guests(steps: &mut Steps, guests: &[Guest], kernel: &Path, program: Result<PathBuf, String>) {
+/// If the tests do not build that is a fault, nothing that this machine lacks.
+fn on_smallest(kernel: &Path, program: Result<PathBuf, String>) -> Outcome {
     match program {
-        Ok(program) => {
-            for &guest in guests {
-                step(steps, guest, kernel, &program);
-            }
-        }
-        Err(line) => steps.step("NUMA guests", || Outcome::failed(line)),
+        Ok(program) => on(SMALL, kernel, &program),
+        Err(line) => Outcome::failed(line),
     }
 }
 
-fn step(steps: &mut Steps, guest: Guest, kernel: &Path, program: &Path) {
+fn name(guest: Guest) -> String {
     let Guest {
         nodes,
         cpus,
         distances,
         ..
     } = guest;
-    let name = format!("NUMA guest of {nodes} nodes x {cpus}, distances {distances:?}");
-    steps.step(&name, || {
-        let environment = [(NODES, nodes.to_string())];
-        // One test at a time: each has workers on all processors.
-        let arguments = ["--test-threads=1", "--nocapture"];
-        match guest.run(kernel, program, &arguments, &environment) {
-            Ok(ended) => {
-                print!("{}{}", ended.stdout, ended.stderr);
-                match ended.status {
-                    0 => Outcome::Passed,
-                    status => Outcome::failed(format!("tests/numa.rs ended with {status}")),
-                }
+    format!("NUMA guest of {nodes} nodes x {cpus}, distances {distances:?}")
+}
+
+/// Runs the tests on a guest.
+fn on(guest: Guest, kernel: &Path, program: &Path) -> Outcome {
+    let environment = [(NODES, guest.nodes.to_string())];
+    // One test at a time: each has workers on all processors.
+    let arguments = ["--test-threads=1", "--nocapture"];
+    match guest.run(kernel, program, &arguments, &environment) {
+        Ok(ended) => {
+            print!("{}{}", ended.stdout, ended.stderr);
+            match ended.status {
+                0 => Outcome::Passed,
+                status => Outcome::failed(format!("tests/numa.rs ended with {status}")),
             }
-            Err(line) => Outcome::failed(line),
         }
-    });
+        Err(line) => Outcome::failed(line),
+    }
 }
 
 /// What guests need of this machine; their kernel. Where there is none, nothing is installed.
@@ -150,9 +152,7 @@ mod tests {
         let stale = r#"{"target":{"name":"numa"},"executable":"target/debug/deps/numa-1"}"#;
         let program = built(false, stale);
         assert!(program.is_err(), "{program:?}");
-        let mut steps = Steps::default();
-        on_guests(&mut steps, &[SMALL], Path::new("kernel"), program);
-        let last = steps.last();
-        assert!(matches!(last, Some(Outcome::Failed(_))), "{last:?}");
+        let ended = on_smallest(Path::new("kernel"), program);
+        assert!(matches!(ended, Outcome::Failed(_)), "{ended:?}");
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::mpirun;
 use crate::smoke;
-use crate::steps::{Outcome, Steps};
+use crate::steps::{Outcome, Step, Steps};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -30,21 +30,23 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Runs so often.
 pub fn command(times: usize) -> ExitCode {
     let mut steps = Steps::default();
-    repeat(&mut steps, times);
+    let (name, repeat) = repeat(times);
+    steps.step(&name, repeat);
     steps.close()
 }
 
 /// The share of `cargo xtask test`.
-pub fn smoke(steps: &mut Steps) {
-    repeat(steps, SMOKE);
+pub fn smoke() -> (String, Step) {
+    repeat(SMOKE)
 }
 
-fn repeat(steps: &mut Steps, times: usize) {
+fn repeat(times: usize) -> (String, Step) {
     let name = format!("{times} small runs under the launcher");
-    steps.step(&name, || match runs(times) {
+    let step = move || match runs(times) {
         Ok(()) => Outcome::Passed,
         Err(fault) => Outcome::failed(fault),
-    });
+    };
+    (name, Box::new(step))
 }
 
 fn runs(times: usize) -> Result<(), String> {

@@ -115,10 +115,6 @@ pub fn run(options: &Options) -> ExitCode {
         told::tests(&mut test(options, BARE))
     });
     tests(&mut steps, options);
-    steps.step("examples, all features", || smoke::all(FULL));
-    repeat::smoke(&mut steps);
-    numa_vm::smoke(&mut steps);
-    wide::smoke(&mut steps);
     collections(&mut steps, options);
     steps.close()
 }
@@ -136,15 +132,29 @@ fn quick(steps: &mut Steps, options: &Options) {
     collections(steps, options);
 }
 
-/// All tests with all features: first they are built, then those that wait run beside the others.
+/// All tests with all features: first they are built, then all that is left to run goes side by side.
+///
+/// Nothing of it waits for another's lock on a folder of cargo's: what is built by then is only looked
+/// at, the guest's program takes seconds, and loom and Miri have folders of their own.
 fn tests(steps: &mut Steps, options: &Options) {
-    let all = [WORKSPACE, FULL].concat();
-    let build = [&all[..], &["--no-run"]].concat();
+    let build = [WORKSPACE, FULL, &["--no-run"]].concat();
     steps.command("tests, all features, built", &mut test(options, &build));
-    let targets = match metadata() {
-        Ok(metadata) => test_targets(&metadata),
-        Err(fault) => return steps.step("tests, all features", || Outcome::failed(fault)),
+    steps.step("examples, all features", || smoke::all(FULL));
+    let mut all = match metadata() {
+        Ok(metadata) => of_targets(options, &test_targets(&metadata)),
+        Err(fault) => vec![(
+            "tests, all features".into(),
+            Box::new(|| Outcome::failed(fault)) as Step,
+        )],
     };
+    // What takes longest begins first.
+    all.extend(wide::smoke());
+    all.extend([of_documentation(options), repeat::smoke(), numa_vm::smoke()]);
+    steps.side_by_side(all);
+}
+
+/// The tests that wait, and the others.
+fn of_targets(options: &Options, targets: &BTreeSet<String>) -> Vec<(String, Step)> {
     let (waiting, others): (Vec<&str>, Vec<&str>) = targets
         .iter()
         .map(String::as_str)
@@ -153,21 +163,24 @@ fn tests(steps: &mut Steps, options: &Options) {
         let named = names.iter().flat_map(|&name| ["--test", name]);
         named.map(String::from).collect()
     };
-    let of = |what: &str, more: Vec<String>| -> (String, Step) {
-        let mut command = test(options, &all);
-        command.args(more);
-        let step = move || told::tests(&mut command);
-        (format!("tests, all features, {what}"), Box::new(step))
-    };
     let libraries = ["--lib", "--bins"].map(String::from);
-    steps.side_by_side(vec![
-        of(
-            "of the libraries and from outside",
-            [&libraries[..], &named(&others)].concat(),
-        ),
-        of("those that wait", named(&waiting)),
-        of("of the documentation", vec!["--doc".into()]),
-    ]);
+    let others = [&libraries[..], &named(&others)].concat();
+    vec![
+        of(options, "of the libraries and from outside", others),
+        of(options, "those that wait", named(&waiting)),
+    ]
+}
+
+fn of_documentation(options: &Options) -> (String, Step) {
+    of(options, "of the documentation", vec!["--doc".into()])
+}
+
+/// Some of the tests with all features.
+fn of(options: &Options, what: &str, chosen: Vec<String>) -> (String, Step) {
+    let mut command = test(options, &[WORKSPACE, FULL].concat());
+    command.args(chosen);
+    let step = move || told::tests(&mut command);
+    (format!("tests, all features, {what}"), Box::new(step))
 }
 
 fn clippy(what: &[&str]) -> Command {
