@@ -259,7 +259,6 @@ fn what_cannot_be_honoured_is_a_bad_argument() {
                 ended.stderr
             );
         }
-        println!("skipped: the rest of this file needs the feature `hwloc`");
     }
 }
 

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn the_time_of_commands_that_have_ended_grows() {
         let Some(before) = children_seconds() else {
-            return; // not on Linux
+            return println!("skipped: this system does not tell the time of commands");
         };
         let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let ended = Command::new("sh").args(["-c", busy]).status().unwrap();

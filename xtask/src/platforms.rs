@@ -81,7 +81,7 @@ fn built(steps: &mut Steps, target: &str, is_host: bool) -> Vec<String> {
 
 fn word_for(outcome: Option<&Outcome>) -> &'static str {
     match outcome {
-        Some(Outcome::Passed) => "builds",
+        Some(Outcome::Passed | Outcome::PassedBut(_)) => "builds",
         Some(Outcome::Failed(_)) => "FAILS",
         Some(Outcome::Skipped(_)) | None => "–",
     }

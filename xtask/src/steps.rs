@@ -2,8 +2,8 @@
 //!
 //! # Law
 //! A failing step never keeps a later one from running, and nothing is left out in silence:
-//! what this machine cannot do is a skipped step with its reason.
-//! The last line is `N passed, N failed, N skipped`.
+//! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
+//! The last line is `N passed, N failed, N skipped`, of steps.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Passed,
+    /// The same, but some of its tests were skipped: why and which, one line each.
+    PassedBut(Vec<String>),
     /// What went wrong, one line each.
     Failed(Vec<String>),
     /// Why this machine or this call cannot do it.
@@ -133,9 +135,9 @@ fn timed(name: String, step: impl FnOnce() -> Outcome) -> Done {
     let start = Instant::now();
     let outcome = step();
     match &outcome {
-        Outcome::Passed => {}
+        Outcome::Passed | Outcome::PassedBut(_) => {}
         Outcome::Failed(faults) => faults.iter().for_each(|fault| println!("{name}: {fault}")),
-        Outcome::Skipped(reason) => println!("skipped: {reason}"),
+        Outcome::Skipped(reason) => println!("{name}: skipped: {reason}"),
     }
     (name, outcome, start.elapsed())
 }
@@ -145,7 +147,7 @@ impl fmt::Display for Steps {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         for (name, outcome, time) in &self.done {
             let word = match outcome {
-                Outcome::Passed => {
+                Outcome::Passed | Outcome::PassedBut(_) => {
                     passed += 1;
                     "passed"
                 }
@@ -169,6 +171,11 @@ impl fmt::Display for Steps {
                 Outcome::Failed(faults) => {
                     for fault in faults {
                         writeln!(f, "failed:  {name}: {fault}")?;
+                    }
+                }
+                Outcome::PassedBut(reasons) => {
+                    for reason in reasons {
+                        writeln!(f, "skipped: {name}: {reason}")?;
                     }
                 }
                 Outcome::Skipped(reason) => writeln!(f, "skipped: {name}: {reason}")?,
@@ -248,7 +255,7 @@ mod tests {
             Outcome::failed("one"),
             Outcome::Passed,
             Outcome::Skipped("no such tool".into()),
-            Outcome::Passed,
+            Outcome::PassedBut(vec!["no such file (a, b)".into()]),
         ] {
             steps.step("step", || {
                 ran += 1;
@@ -262,7 +269,10 @@ mod tests {
             Some("2 passed, 1 failed, 1 skipped")
         );
         assert!(account.contains("failed:  step: one"), "{account}");
-        assert!(account.contains("skipped: step: no such tool"), "{account}");
+        for reason in ["no such tool", "no such file (a, b)"] {
+            let line = format!("\nskipped: step: {reason}\n");
+            assert!(account.contains(&line), "{account}");
+        }
     }
 
     #[test]

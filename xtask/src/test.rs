@@ -55,7 +55,11 @@ const BARE: &[&str] = &[
     "--",
     "--skip",
     "simulate::tests", // policies on simulated machines
+    told::SHOW,
 ];
+
+/// For the tests' own programs: so those that this machine cannot run are heard of.
+const TOLD: &[&str] = &["--", told::SHOW];
 
 /// Tests that mostly wait: for processes that they start, kill or let be late, for sockets and silence.
 /// They run beside the others.
@@ -125,7 +129,8 @@ fn quick(steps: &mut Steps, options: &Options) {
     steps.command("clippy, default features", &mut clippy(&["--all-targets"]));
     let inner = [WORKSPACE, &["--lib", "--bins"]].concat();
     let binaries = QUICK.iter().flat_map(|name| ["--test", name]);
-    let inner: Vec<&str> = inner.into_iter().chain(binaries).collect();
+    let inner: Vec<&str> = { inner.into_iter() }.chain(binaries).collect();
+    let inner = [&inner, TOLD].concat();
     steps.step("unit tests and a few more, default features", || {
         told::tests(&mut test(options, &inner))
     });
@@ -166,19 +171,19 @@ fn of_targets(options: &Options, targets: &BTreeSet<String>) -> Vec<(String, Ste
     let libraries = ["--lib", "--bins"].map(String::from);
     let others = [&libraries[..], &named(&others)].concat();
     vec![
-        of(options, "of the libraries and from outside", others),
-        of(options, "those that wait", named(&waiting)),
+        of(options, "of the libraries and from outside", others, TOLD),
+        of(options, "those that wait", named(&waiting), TOLD),
     ]
 }
 
 fn of_documentation(options: &Options) -> (String, Step) {
-    of(options, "of the documentation", vec!["--doc".into()])
+    of(options, "of the documentation", vec!["--doc".into()], &[])
 }
 
 /// Some of the tests with all features.
-fn of(options: &Options, what: &str, chosen: Vec<String>) -> (String, Step) {
+fn of(options: &Options, what: &str, chosen: Vec<String>, harness: &[&str]) -> (String, Step) {
     let mut command = test(options, &[WORKSPACE, FULL].concat());
-    command.args(chosen);
+    command.args(chosen).args(harness);
     let step = move || told::tests(&mut command);
     (format!("tests, all features, {what}"), Box::new(step))
 }

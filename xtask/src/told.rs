@@ -1,10 +1,12 @@
 //! A command that runs tests: its output passes through, and which tests failed, with what each said
-//! first, comes again in the account at the end.
+//! first, and which were skipped, and why, comes again in the account at the end.
 //!
 //! A run prints thousands of lines, and whoever looks for the one that matters has the last few.
 //!
 //! # Law
 //! A test that hangs ends the command, and is named.
+//! A test that this machine cannot run prints `skipped: ` and the reason, and returns; where it is run
+//! with [`SHOW`], or without capture, it is named.
 
 use crate::steps::{self, Outcome};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
@@ -23,9 +25,9 @@ pub fn tests(command: &mut Command) -> Outcome {
 
 /// The same, but the command is not killed before it has said nothing for so long.
 pub fn tests_within(silence: Duration, command: &mut Command) -> Outcome {
-    let failures = Arc::default();
-    let fault = match listened(silence, command, &failures) {
-        Ok(Some(status)) if status.success() => return Outcome::Passed,
+    let heard = Arc::default();
+    let fault = match listened(silence, command, &heard) {
+        Ok(Some(status)) if status.success() => return locked(&heard).passed(),
         Ok(Some(status)) => format!("`{}` ended with {status}", steps::shown(command)),
         Ok(None) => format!(
             "`{}` was killed: it had said nothing for {silence:?}",
@@ -33,12 +35,25 @@ pub fn tests_within(silence: Duration, command: &mut Command) -> Outcome {
         ),
         Err(fault) => format!("`{}`: {fault}", steps::shown(command)),
     };
-    let told = locked(&failures);
+    let told = locked(&heard);
     Outcome::Failed([fault].into_iter().chain(told.lines()).collect())
 }
 
-fn locked(failures: &Mutex<Failures>) -> MutexGuard<'_, Failures> {
-    failures.lock().unwrap_or_else(PoisonError::into_inner)
+/// Asks the harness for what tests have printed that passed. No more of it than why tests were skipped is
+/// passed on.
+pub const SHOW: &str = "--show-output";
+
+/// How tests ended that all passed, by what they printed.
+pub fn passed(output: &str) -> Outcome {
+    let mut heard = Heard::default();
+    for line in output.lines() {
+        heard.hear(line);
+    }
+    heard.passed()
+}
+
+fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the command while a thread passes on what it prints; standard output and error share one pipe,
@@ -46,7 +61,7 @@ fn locked(failures: &Mutex<Failures>) -> MutexGuard<'_, Failures> {
 fn listened(
     silence: Duration,
     command: &mut Command,
-    failures: &Arc<Mutex<Failures>>,
+    heard: &Arc<Mutex<Heard>>,
 ) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
@@ -56,10 +71,10 @@ fn listened(
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
     let mut child = child?;
     let listener = thread::spawn({
-        let failures = Arc::clone(failures);
-        move || pass_on(reader, &failures)
+        let heard = Arc::clone(heard);
+        move || pass_on(reader, &heard)
     });
-    let ended = ended(silence, &mut child, failures)?;
+    let ended = ended(silence, &mut child, heard)?;
     // A process that a test left behind holds them too: it is not waited for.
     for _ in 0..PATIENCE {
         if listener.is_finished() {
@@ -77,13 +92,13 @@ const PATIENCE: usize = 20;
 fn ended(
     silence: Duration,
     child: &mut Child,
-    failures: &Mutex<Failures>,
+    heard: &Mutex<Heard>,
 ) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if locked(failures).heard.elapsed() > silence {
+        if locked(heard).latest.elapsed() > silence {
             // Killed alone, cargo would leave the test behind.
             kill(&descendants(child.id()));
             child.kill()?;
@@ -123,27 +138,30 @@ fn kill(processes: &[u32]) {
         .ok();
 }
 
-fn pass_on(reader: PipeReader, failures: &Mutex<Failures>) {
+fn pass_on(reader: PipeReader, heard: &Mutex<Heard>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        io::stdout().write_all(&line).ok();
         let text = String::from_utf8_lossy(&line);
-        locked(failures).hear(text.trim_end());
+        if locked(heard).hear(text.trim_end()) {
+            io::stdout().write_all(&line).ok();
+        }
         line.clear();
     }
 }
 
-/// What the test harness and cargo said of failures.
-struct Failures {
+/// What the test harness and cargo said of failures, and of tests that were skipped.
+struct Heard {
     /// When anything was said last.
-    heard: Instant,
+    latest: Instant,
     /// Tests that have run for long, and run on.
     slow: Vec<String>,
     /// The targets with failures, as cargo names them to run them again.
     targets: Vec<String>,
     /// Each failed test that said something, with its first lines.
     tests: Vec<(String, Vec<String>)>,
+    /// Why tests were skipped, and which.
+    skipped: Vec<(String, Vec<String>)>,
     part: Part,
 }
 
@@ -152,6 +170,8 @@ struct Failures {
 enum Part {
     #[default]
     Elsewhere,
+    /// What tests printed that passed, this one of them.
+    Passed(String),
     /// What the latest of `tests` printed.
     Said,
     /// Cargo's list of targets.
@@ -161,46 +181,68 @@ enum Part {
 /// So many lines of each failed test are said again.
 const LINES_OF_A_TEST: usize = 8;
 
-impl Default for Failures {
+impl Default for Heard {
     fn default() -> Self {
-        Failures {
-            heard: Instant::now(),
+        Heard {
+            latest: Instant::now(),
             slow: Vec::new(),
             targets: Vec::new(),
             tests: Vec::new(),
+            skipped: Vec::new(),
             part: Part::default(),
         }
     }
 }
 
-impl Failures {
-    fn hear(&mut self, line: &str) {
-        self.heard = Instant::now();
-        if let Some(test) = line.strip_prefix("test ") {
-            match test.strip_suffix(" has been running for over 60 seconds") {
-                Some(test) => self.slow.push(test.to_string()),
-                None => self
-                    .slow
-                    .retain(|slow| !test.starts_with(&format!("{slow} ... "))),
-            }
+impl Heard {
+    /// Takes in a line; whether it is to be passed on.
+    fn hear(&mut self, line: &str) -> bool {
+        self.latest = Instant::now();
+        if let Some(rest) = line.strip_prefix("test ") {
+            self.hear_of_test(rest);
         }
         let said = line.strip_prefix("---- ");
         let name = said.and_then(|rest| rest.strip_suffix(" stdout ----"));
-        if let Some(name) = name {
+        if line == "successes:" {
+            self.part = Part::Passed(String::new());
+        } else if line == "failures:" || line.starts_with("test result: ") {
+            self.part = Part::Elsewhere;
+        } else if let Part::Passed(test) = &mut self.part {
+            let reason = line.strip_prefix(SKIPPED);
+            match (name, reason) {
+                (Some(name), _) => *test = name.to_string(),
+                (None, Some(reason)) => skip(&mut self.skipped, test, reason),
+                (None, None) => {}
+            }
+            return reason.is_some();
+        } else if let Some(name) = name {
             self.tests.push((name.to_string(), Vec::new()));
             self.part = Part::Said;
-        } else if line == "failures:" {
-            self.part = Part::Elsewhere;
         } else if line.starts_with("error: ") && line.contains(" failed:") {
             self.part = Part::Targets;
         } else {
             self.hear_within(line);
         }
+        !matches!(self.part, Part::Passed(_))
+    }
+
+    /// What the harness says of a test, and, where nothing is captured, the test behind it.
+    fn hear_of_test(&mut self, rest: &str) {
+        if let Some(test) = rest.strip_suffix(" has been running for over 60 seconds") {
+            return self.slow.push(test.to_string());
+        }
+        let Some((test, said)) = rest.split_once(" ... ") else {
+            return;
+        };
+        self.slow.retain(|slow| slow != test);
+        if let Some(reason) = said.strip_prefix(SKIPPED) {
+            skip(&mut self.skipped, test, reason);
+        }
     }
 
     fn hear_within(&mut self, line: &str) {
         match self.part {
-            Part::Elsewhere => {}
+            Part::Elsewhere | Part::Passed(_) => {}
             Part::Said => {
                 let Some((_, said)) = self.tests.last_mut() else {
                     return;
@@ -216,6 +258,16 @@ impl Failures {
         }
     }
 
+    /// All passed, but for those that were skipped.
+    fn passed(&self) -> Outcome {
+        let line =
+            |(reason, tests): &(String, Vec<String>)| format!("{reason} ({})", tests.join(", "));
+        match self.skipped.is_empty() {
+            true => Outcome::Passed,
+            false => Outcome::PassedBut(self.skipped.iter().map(line).collect()),
+        }
+    }
+
     fn lines(&self) -> impl Iterator<Item = String> {
         let targets = self.targets.iter().cloned();
         let tests = self.tests.iter();
@@ -228,6 +280,18 @@ impl Failures {
             .iter()
             .map(|name| format!("test {name} had not ended"));
         targets.chain(tests).chain(slow)
+    }
+}
+
+/// What a test prints first that this machine cannot run.
+const SKIPPED: &str = "skipped: ";
+
+fn skip(skipped: &mut Vec<(String, Vec<String>)>, test: &str, reason: &str) {
+    let known = skipped.iter_mut().find(|(known, _)| known == reason);
+    match known {
+        Some((_, tests)) if tests.iter().any(|known| known == test) => {}
+        Some((_, tests)) => tests.push(test.to_string()),
+        None => skipped.push((reason.to_string(), vec![test.to_string()])),
     }
 }
 
@@ -261,15 +325,88 @@ what follows
     // The lines are not printed: this test is itself listened to.
     #[test]
     fn the_account_names_the_targets_and_tests_that_failed_and_what_they_said() {
-        let mut failures = Failures::default();
-        OUTPUT.lines().for_each(|line| failures.hear(line));
+        let mut heard = Heard::default();
+        for line in OUTPUT.lines() {
+            heard.hear(line);
+        }
         let expected = [
             "`-p dataflow-mpi --test gather`",
             "test two",
             "    thread 'two' (7) panicked at tests/x.rs:3:5:",
             "    left is not right",
         ];
-        assert_eq!(failures.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(heard.lines().collect::<Vec<_>>(), expected);
+    }
+
+    const SHOWN: &str = "\
+test one ... ok
+test two ... ok
+test five ... FAILED
+
+successes:
+
+---- one stdout ----
+running 1 test
+skipped: no such tool
+
+---- two stdout ----
+skipped: no such tool
+skipped: no such tool
+
+---- three stdout ----
+was not skipped: it is here
+
+successes:
+    one
+    two
+    three
+
+failures:
+
+---- five stdout ----
+skipped: it comes before the fault
+it failed
+
+failures:
+    five
+
+test result: FAILED. 3 passed; 1 failed
+test four ... skipped: nobody knows
+ok
+";
+
+    #[test]
+    fn the_account_names_the_tests_that_were_skipped_and_nothing_else_of_what_passed_is_passed_on()
+    {
+        let mut heard = Heard::default();
+        let passed_on: Vec<&str> = SHOWN.lines().filter(|line| heard.hear(line)).collect();
+        assert_eq!(
+            passed_on
+                .iter()
+                .filter(|line| line.starts_with(SKIPPED))
+                .count(),
+            4
+        );
+        assert!(
+            !passed_on
+                .iter()
+                .any(|line| line.contains("running") || line.contains("three"))
+        );
+        assert_eq!(
+            passed_on[passed_on.len() - 3],
+            "test result: FAILED. 3 passed; 1 failed"
+        );
+        let skipped = ["no such tool (one, two)", "nobody knows (four)"].map(String::from);
+        assert_eq!(heard.passed(), Outcome::PassedBut(skipped.into()));
+        let failed: Vec<String> = heard.lines().collect();
+        assert_eq!(
+            failed,
+            [
+                "test five",
+                "    skipped: it comes before the fault",
+                "    it failed"
+            ]
+        );
     }
 
     #[test]

@@ -439,7 +439,7 @@ fn every_fact_of_the_collection_that_qr_gives_holds() {
             .as_f64()
             .filter(|_| fact["rank_is_clear"] == true);
         let Some(condition) = known else {
-            println!("skipped: {file}, whose rank is not clear or not full");
+            println!("left out: {file}, whose rank is not clear or not full");
             continue;
         };
         let read = read(&folder.join(file), 96).unwrap();

@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn many_stacks_take_few_mappings() {
         if many(BYTES, 2).is_err() {
-            return println!("this system cannot mark pages");
+            return println!("skipped: this system cannot mark pages");
         }
         let mappings = || {
             std::fs::read_to_string("/proc/self/maps")
