@@ -314,16 +314,19 @@ pub fn kernel() -> Result<PathBuf, String> {
     if let Some(kernel) = found() {
         return Ok(kernel);
     }
-    fs::create_dir_all(&cache).map_err(|fault| format!("{}: {fault}", cache.display()))?;
     let package = newest_kernel()?;
     println!("downloading {package} once (about 27 MB); it is unpacked, not installed");
-    let fetch = "apt-get -q -o APT::Sandbox::User=root download \"$1\" && dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz-*'; status=$?; rm -f ./*.deb; exit $status";
+    steps::whole(&cache, |folder| fetched(&package, folder))?;
+    found().ok_or(format!("{package} holds no kernel"))
+}
+
+/// Brings a package, and of it the kernel alone, into an empty folder.
+fn fetched(package: &str, folder: &Path) -> Result<(), String> {
+    let fetch = "apt-get -q -o APT::Sandbox::User=root download \"$1\" && dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz-*' && rm ./*.deb";
     let mut shell = Command::new("sh");
-    shell
-        .args(["-c", fetch, "sh", &package])
-        .current_dir(&cache);
+    shell.args(["-c", fetch, "sh", package]).current_dir(folder);
     match steps::status(&mut shell) {
-        steps::Outcome::Passed => found().ok_or(format!("{package} holds no kernel")),
+        steps::Outcome::Passed => Ok(()),
         _ => Err(format!("{package} could not be downloaded")),
     }
 }

@@ -98,12 +98,7 @@ fn sources_of_debian() -> Result<PathBuf, String> {
         return Ok(sources);
     }
     let archives = folder.join("archives");
-    for inner in [
-        "archives",
-        "lists/partial",
-        "cache/archives/partial",
-        "sources",
-    ] {
+    for inner in ["archives", "lists/partial", "cache/archives/partial"] {
         let made = fs::create_dir_all(folder.join(inner));
         made.map_err(|fault| format!("{}: {fault}", folder.display()))?;
     }
@@ -147,11 +142,17 @@ fn sources_of_debian() -> Result<PathBuf, String> {
     done(&mut apt(&fetch)).map_err(|_| failed("apt-get source lapack"))?;
     let names = fs::read_dir(&folder).map_err(|fault| fault.to_string())?;
     let files = names.flatten().map(|entry| entry.path());
-    let archive = { files }.find(|path| path.to_string_lossy().contains(".orig.tar"));
+    let is_archive = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        name.contains(".orig.tar") && !name.ends_with(".asc")
+    };
+    let archive = { files }.find(is_archive);
     let archive = archive.ok_or("apt-get source lapack brought no archive")?;
-    let mut tar = Command::new("tar");
-    tar.arg("xf").arg(archive).arg("-C").arg(&sources);
-    done(tar.args(["--strip-components", "1"]))?;
+    steps::whole(&sources, |folder| {
+        let mut tar = Command::new("tar");
+        tar.arg("xf").arg(archive).arg("-C").arg(folder);
+        done(tar.args(["--strip-components", "1"]))
+    })?;
     Ok(sources)
 }
 

@@ -5,12 +5,11 @@
 //! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
 //! The last line is `N passed, N failed, N skipped`, of steps.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs, io, thread};
 
 /// How a step ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -243,6 +242,23 @@ pub fn target_folder() -> PathBuf {
     }
 }
 
+/// Makes a folder that is there whole or not at all: who is interrupted leaves nothing that looks done.
+///
+/// # Errors
+/// What `make` says, to which a folder beside is given, or the file system.
+pub fn whole(folder: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+    let said = |fault: io::Error| format!("{}: {fault}", folder.display());
+    let beside = folder.with_extension("part");
+    for old in [&beside, folder] {
+        if old.exists() {
+            fs::remove_dir_all(old).map_err(said)?;
+        }
+    }
+    fs::create_dir_all(&beside).map_err(said)?;
+    make(&beside)?;
+    fs::rename(&beside, folder).map_err(said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +329,23 @@ mod tests {
             );
         }
         assert_eq!(status(&mut Command::new("true")), Outcome::Passed);
+    }
+
+    #[test]
+    fn a_folder_that_is_half_made_is_not_there_and_is_made_anew() {
+        let folder = std::env::temp_dir().join(format!("whole-{}", std::process::id()));
+        let begun = |beside: &Path| fs::write(beside.join("half"), "").map_err(|of| of.to_string());
+        let interrupted = whole(&folder, |beside| begun(beside).and(Err("no more".into())));
+        assert_eq!(interrupted, Err("no more".into()));
+        assert!(!folder.exists());
+        for name in ["first", "second"] {
+            let made = |beside: &Path| fs::write(beside.join(name), "");
+            whole(&folder, |beside| made(beside).map_err(|of| of.to_string())).unwrap();
+            let names = fs::read_dir(&folder).unwrap();
+            let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(names, [name]);
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
