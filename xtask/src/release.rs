@@ -78,14 +78,7 @@ fn faults(packages: &[Package], look: impl Fn(&Package) -> Vec<String>) -> Outco
 // ── What is published ────────────────────────────────────────────────────────────────────────────
 
 fn published() -> Result<Vec<Package>, String> {
-    let out = output(&mut steps::cargo(&[
-        "metadata",
-        "--no-deps",
-        "--format-version",
-        "1",
-    ]))?;
-    let metadata: Value =
-        serde_json::from_str(&out).map_err(|fault| format!("cargo metadata: {fault}"))?;
+    let metadata = steps::metadata()?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     // `publish = false` is an empty list of registries.
     let packages = packages.filter(|package| package["publish"].is_null());

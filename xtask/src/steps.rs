@@ -5,9 +5,10 @@
 //! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
 //! The last line is `N passed, N failed, N skipped`, of steps.
 
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io, thread};
 
@@ -234,12 +235,29 @@ pub fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// The folder under which cargo builds.
-pub fn target_folder() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => root().join(folder),
-        None => root().join("target"),
+/// What cargo knows of this workspace.
+pub fn metadata() -> Result<Value, String> {
+    let mut cargo = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let out = cargo
+        .output()
+        .map_err(|fault| format!("cargo did not start: {fault}"))?;
+    if !out.status.success() {
+        return Err(format!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        ));
     }
+    serde_json::from_slice(&out.stdout).map_err(|fault| format!("cargo metadata: {fault}"))
+}
+
+/// The folder under which cargo builds: the environment names it, or one of cargo's files.
+pub fn target_folder() -> PathBuf {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let told = metadata().unwrap_or_default();
+        let folder = told["target_directory"].as_str().map(PathBuf::from);
+        folder.unwrap_or_else(|| root().join("target"))
+    });
+    FOLDER.clone()
 }
 
 /// Makes a folder that is there whole or not at all: who is interrupted leaves nothing that looks done.
@@ -329,6 +347,18 @@ mod tests {
             );
         }
         assert_eq!(status(&mut Command::new("true")), Outcome::Passed);
+    }
+
+    /// It may be named by CARGO_BUILD_TARGET_DIR too, and by files.
+    #[test]
+    fn this_program_lies_in_the_target_folder() {
+        let [own, target] = [std::env::current_exe().unwrap(), target_folder()]
+            .map(|path| fs::canonicalize(path).unwrap());
+        assert!(
+            own.starts_with(&target),
+            "{} is elsewhere",
+            target.display()
+        );
     }
 
     #[test]

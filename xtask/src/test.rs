@@ -145,7 +145,7 @@ fn tests(steps: &mut Steps, options: &Options) {
     let build = [WORKSPACE, FULL, &["--no-run"]].concat();
     steps.command("tests, all features, built", &mut test(options, &build));
     steps.step("examples, all features", || smoke::all(FULL));
-    let mut all = match metadata() {
+    let mut all = match steps::metadata() {
         Ok(metadata) => of_targets(options, &test_targets(&metadata)),
         Err(fault) => vec![(
             "tests, all features".into(),
@@ -212,21 +212,6 @@ fn collections(steps: &mut Steps, options: &Options) {
     }
 }
 
-/// What cargo knows of this workspace.
-fn metadata() -> Result<Value, String> {
-    let mut cargo = steps::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
-    let out = cargo
-        .output()
-        .map_err(|fault| format!("cargo did not start: {fault}"))?;
-    if !out.status.success() {
-        return Err(format!(
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&out.stderr).trim()
-        ));
-    }
-    serde_json::from_slice(&out.stdout).map_err(|fault| format!("cargo metadata: {fault}"))
-}
-
 /// The names of all tests from outside, each once: those of several packages run together.
 fn test_targets(metadata: &Value) -> BTreeSet<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -240,7 +225,7 @@ fn test_targets(metadata: &Value) -> BTreeSet<String> {
 
 /// The features of the root package, so that a feature that does not exist asks for no package.
 fn features() -> Result<BTreeSet<String>, String> {
-    root_features(&metadata()?)
+    root_features(&steps::metadata()?)
         .ok_or_else(|| "cargo metadata names no package dataflow-runtime".into())
 }
 
@@ -270,7 +255,7 @@ mod tests {
 
     #[test]
     fn tests_that_wait_are_told_from_the_others_and_none_is_lost() {
-        let targets = test_targets(&metadata().unwrap());
+        let targets = test_targets(&steps::metadata().unwrap());
         for name in WAITING
             .iter()
             .chain(["dataflow", "weather", "jacobi3d", "tidy"].iter())
