@@ -9,7 +9,7 @@
 //! of a feature `numa-vm`.
 
 use crate::packages::in_path;
-use crate::steps;
+use crate::steps::{self, quoted};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -291,11 +291,6 @@ fn libraries(programs: &[&Path]) -> Result<BTreeSet<PathBuf>, String> {
     Ok(all)
 }
 
-/// A word for the shell, as it is.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// A kernel for guests: Debian's for clouds, downloaded once and unpacked below cargo's folder; it
 /// is not installed.
 ///
@@ -394,13 +389,5 @@ mod tests {
         };
         assert_eq!(row(4, Distances::Full), [20, 10, 20, 20]);
         assert_eq!(row(5, Distances::Ring), [20, 10, 20, 30, 30]);
-    }
-
-    #[test]
-    fn a_word_comes_through_the_shell_as_it_is() {
-        let word = "it's $HOME \"x\" \\";
-        let echo = format!("printf %s {}", quoted(word));
-        let out = Command::new("sh").args(["-c", &echo]).output().unwrap();
-        assert_eq!(String::from_utf8(out.stdout).unwrap(), word);
     }
 }

@@ -24,7 +24,7 @@ const PATHS: [&str; 4] = ["GE", "PO", "TR", "LS"];
 /// Orders of tiles: neither divides the other, nor most sizes of the programs.
 const ORDERS: [&str; 2] = ["7", "13"];
 
-/// By what archives of Debian's are signed.
+/// By what Debian's archives are signed, where their lists say so.
 const KEYRING: &str = "debian-archive-keyring";
 
 /// Fetches, builds and runs them.
@@ -105,7 +105,7 @@ fn sources_of_debian() -> Result<PathBuf, String> {
     let mut known = 0;
     for path in archives_of_this_machine() {
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let (Some(name), true) = (path.file_name(), text.contains(KEYRING)) else {
+        let (Some(name), true) = (path.file_name(), is_debians(&text)) else {
             continue;
         };
         let written = fs::write(archives.join(name), for_sources(&text));
@@ -167,6 +167,14 @@ fn archives_of_this_machine() -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether the archives of a file are Debian's: they name its keys, or none at all and its folder.
+fn is_debians(archives: &str) -> bool {
+    let named = archives.to_lowercase().contains("signed-by");
+    let lines = archives.lines().map(str::trim_start);
+    let mut of_debian = lines.filter(|line| !line.starts_with('#') && line.contains("/debian"));
+    archives.contains(KEYRING) || (!named && of_debian.next().is_some())
+}
+
 /// The same archives, asked for sources.
 fn for_sources(archives: &str) -> String {
     let line = |line: &str| match (line.strip_prefix("deb "), line.strip_prefix("Types:")) {
@@ -186,16 +194,14 @@ fn build(sources: &Path) -> Result<(), String> {
         "dataflow-symbols",
     ]))?;
     let own = steps::target_folder().join("release/libdataflow_symbols.a");
-    let first = format!(
-        "-Wl,--whole-archive {} -Wl,--no-whole-archive",
-        own.display()
-    );
+    let first = linked_whole(&own.display().to_string());
+    let for_make = first.each_ref().map(|word| steps::quoted(word)).join(" ");
     let [matrices, lapack, blas] =
         ["libtmglib.a", "lapack/liblapack.a", "blas/libblas.a"].map(library);
     let (matrices, lapack, blas) = (matrices?, lapack?, blas?);
     let settings = format!(
         "FC = gfortran\nFFLAGS = -O1 -w\nFFLAGS_DRV = -O1 -w\nFFLAGS_NOOPT = -O0 -w\n\
-         LDFLAGS = {first}\nTMGLIB = {matrices}\nLAPACKLIB = {lapack}\nBLASLIB = {blas}\n"
+         LDFLAGS = {for_make}\nTMGLIB = {matrices}\nLAPACKLIB = {lapack}\nBLASLIB = {blas}\n"
     );
     fs::write(sources.join("make.inc"), settings).map_err(|fault| fault.to_string())?;
     for precision in PRECISIONS.map(|precision| precision.to_ascii_lowercase()) {
@@ -209,9 +215,14 @@ fn build(sources: &Path) -> Result<(), String> {
         compiler.args(["-O1", "-w", "-o"]);
         compiler.arg(sources.join(format!("x{precision}blat3")));
         compiler.arg(sources.join(format!("BLAS/TESTING/{precision}blat3.f")));
-        done(compiler.args(first.split(' ')).arg(&blas))?;
+        done(compiler.args(&first).arg(&blas))?;
     }
     Ok(())
+}
+
+/// Links all that is in a library, whoever asks for it.
+fn linked_whole(library: &str) -> [String; 3] {
+    ["-Wl,--whole-archive", library, "-Wl,--no-whole-archive"].map(String::from)
 }
 
 /// Where the compiler finds a library of the system's.
@@ -415,6 +426,28 @@ mod tests {
                      DQR\nDLS    6\n";
         let asked = "Data file\n7     Number of values of M\nDGE   11   List\nDPO    9\nDLS    6\n";
         assert_eq!(asked_of_lin(input, 'D'), asked);
+    }
+
+    #[test]
+    fn debians_archives_are_told_by_their_keys_or_where_they_name_none_by_their_folder() {
+        let key = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]";
+        for (archives, expected) in [
+            (&*format!("deb {key} http://mirror/x bookworm main"), true),
+            ("deb http://mirror/debian bookworm main\n", true),
+            ("Types: deb\nURIs: http://mirror/debian\n", true),
+            ("# deb http://mirror/debian bookworm main\n", false),
+            ("deb http://mirror/ubuntu noble main\n", false),
+            (
+                "deb [signed-by=other.asc] https://other/linux/debian b c\n",
+                false,
+            ),
+            (
+                "URIs: https://other/linux/debian\nSigned-By: other.asc\n",
+                false,
+            ),
+        ] {
+            assert_eq!(is_debians(archives), expected, "{archives}");
+        }
     }
 
     #[test]

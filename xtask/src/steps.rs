@@ -277,6 +277,11 @@ pub fn whole(folder: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> R
     fs::rename(&beside, folder).map_err(said)
 }
 
+/// A word for the shell, as it is.
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +381,14 @@ mod tests {
             assert_eq!(names, [name]);
         }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_word_comes_through_the_shell_as_it_is() {
+        let word = "it's $HOME \"x\" \\";
+        let echo = format!("printf %s {}", quoted(word));
+        let out = Command::new("sh").args(["-c", &echo]).output().unwrap();
+        assert_eq!(String::from_utf8(out.stdout).unwrap(), word);
     }
 
     #[test]
