@@ -28,6 +28,8 @@ pub struct Package {
 enum Probe {
     /// A program in `PATH`.
     Command(&'static str),
+    /// A module of Python's.
+    Python(&'static str),
     /// A module that pkg-config knows.
     PkgConfig(&'static str),
     /// A shared library, by the beginning of its file name (`libclang` also finds `libclang-14.so.1`).
@@ -45,7 +47,7 @@ const TABLE: &[Package] = &[
     Package { feature: "openblas", thing: "OpenBLAS", probes: &[Probe::PkgConfig("openblas"), Probe::Library("libopenblas.so"), Probe::Keg("openblas", "lib/libopenblas.dylib")], names: ["libopenblas-dev", "openblas-devel", "openblas", "openblas"] },
     Package { feature: "hwloc", thing: "pkg-config", probes: &[Probe::Command("pkg-config")], names: ["pkg-config", "pkgconf-pkg-config", "pkgconf", "pkgconf"] },
     Package { feature: "hwloc", thing: "hwloc", probes: &[Probe::PkgConfig("hwloc")], names: ["libhwloc-dev", "hwloc-devel", "hwloc", "hwloc"] },
-    // On Fedora the two commands appear after `module load mpi/openmpi-x86_64`.
+    // On Fedora a module brings the two commands into `PATH`: see `unloaded`.
     Package { feature: "mpi", thing: "an MPI compiler (mpicc)", probes: &[Probe::Command("mpicc")], names: ["libopenmpi-dev", "openmpi-devel", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "an MPI launcher (mpirun)", probes: &[Probe::Command("mpirun")], names: ["openmpi-bin", "openmpi", "openmpi", "open-mpi"] },
     Package { feature: "mpi", thing: "libclang", probes: &[Probe::Library("libclang")], names: ["libclang-dev", "clang-devel", "clang", "llvm"] },
@@ -61,7 +63,7 @@ const TABLE: &[Package] = &[
     Package { feature: "lapack-programs", thing: "the reference BLAS", probes: &[Probe::Archive("blas/libblas.a")], names: ["libblas-dev", "blas-static", "blas", "lapack"] },
     // Not a feature: who reads files of traces in `cargo xtask viewers`.
     Package { feature: "viewers", thing: "pj_dump", probes: &[Probe::Command("pj_dump")], names: ["pajeng", "pajeng", "pajeng", "pajeng"] },
-    Package { feature: "viewers", thing: "Python", probes: &[Probe::Command("python3")], names: ["python3-venv", "python3", "python", "python"] },
+    Package { feature: "viewers", thing: "Python", probes: &[Probe::Python("ensurepip")], names: ["python3-venv", "python3", "python", "python"] },
     Package { feature: "viewers", thing: "Chromium", probes: &[Probe::Command("chromium")], names: ["chromium", "chromium", "chromium", "chromium"] },
     // Not a feature: what `cargo xtask platforms` runs programs for another processor with.
     Package { feature: "aarch64", thing: "QEMU for programs of AArch64", probes: &[Probe::Command("qemu-aarch64-static"), Probe::Command("qemu-aarch64")], names: ["qemu-user-static", "qemu-user-static", "qemu-user-static", "qemu"] },
@@ -114,6 +116,9 @@ enum Plan {
 /// One line that says what is missing and what to run.
 pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
     let missing = missing(features);
+    if let Some(line) = unloaded(&missing, Path::new(FEDORAS_MPI)) {
+        return Err(line);
+    }
     let system = System::look();
     match plan(&missing, &system) {
         Plan::Nothing => {
@@ -128,12 +133,35 @@ pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
             if still.is_empty() {
                 return Ok(());
             }
-            Err(format!(
-                "after installing, this is still not found: {}",
-                looked_for(&still)
-            ))
+            let not_found = || {
+                format!(
+                    "after installing, this is still not found: {}",
+                    looked_for(&still)
+                )
+            };
+            Err(unloaded(&still, Path::new(FEDORAS_MPI)).unwrap_or_else(not_found))
         }
     }
+}
+
+/// Where Fedora and its kin put Open MPI, so that others may lie beside it.
+const FEDORAS_MPI: &str = "/usr/lib64/openmpi/bin";
+
+/// What to do about programs that are installed, but that only a module brings into `PATH`; they need
+/// libraries that it brings too.
+fn unloaded(missing: &[&Package], folder: &Path) -> Option<String> {
+    let probes = missing.iter().flat_map(|package| package.probes);
+    let mut programs = probes.filter_map(|probe| match probe {
+        Probe::Command(name) => Some(name),
+        _ => None,
+    });
+    let program = programs.find(|name| folder.join(name).is_file())?;
+    Some(format!(
+        "{program} lies in {}, which is not in PATH; run: module load mpi/openmpi-{} \
+         (in a new shell, if it knows no `module`)",
+        folder.display(),
+        std::env::consts::ARCH
+    ))
 }
 
 fn needed(features: &BTreeSet<String>) -> Vec<&'static Package> {
@@ -294,6 +322,9 @@ impl Probe {
     fn finds(&self) -> bool {
         match self {
             Self::Command(name) => in_path(name).is_some(),
+            Self::Python(module) => {
+                succeeds(Command::new("python3").args(["-c", &format!("import {module}")]))
+            }
             Self::PkgConfig(module) => {
                 succeeds(Command::new("pkg-config").args(["--exists", module]))
             }
@@ -355,19 +386,24 @@ fn library_folders() -> Vec<PathBuf> {
     );
     folders.extend(["/opt/homebrew/opt/llvm/lib", "/usr/local/opt/llvm/lib"].map(PathBuf::from));
     folders.push("/Library/Developer/CommandLineTools/usr/lib".into());
-    for entry in std::fs::read_dir("/usr/lib")
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.contains("-linux-") {
-            folders.push(entry.path());
-        } else if name.starts_with("llvm") {
-            folders.push(entry.path().join("lib"));
-        }
+    for folder in ["/usr/lib", "/usr/lib64"] {
+        folders.extend(inner_folders(Path::new(folder)));
     }
     folders
+}
+
+/// Folders of libraries inside of one: of an architecture, or of a version of LLVM.
+fn inner_folders(folder: &Path) -> Vec<PathBuf> {
+    let mut inner = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.contains("-linux-") {
+            inner.push(entry.path());
+        } else if name.starts_with("llvm") {
+            inner.extend(["lib", "lib64"].map(|of| entry.path().join(of)));
+        }
+    }
+    inner
 }
 
 /// The path of a program, searched as a shell would.
@@ -535,11 +571,45 @@ mod tests {
     }
 
     #[test]
+    fn a_library_is_found_in_the_folder_of_a_version_of_llvm() {
+        let folder = folder_with(
+            "llvm",
+            &["llvm-19/lib/libclang.so", "llvm20/lib64/libclang.so.20"],
+        );
+        let found = inner_folders(&folder);
+        for inner in ["llvm-19/lib", "llvm20/lib64"] {
+            assert!(found.contains(&folder.join(inner)), "{found:?}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// It was said to be not found although it had been installed.
+    #[test]
+    fn an_mpi_that_a_module_brings_is_told_with_the_module() {
+        let folder = folder_with("module", &["mpicc", "mpirun"]);
+        let told = unloaded(&rows("mpi"), &folder).unwrap();
+        assert!(told.contains("run: module load mpi/openmpi-"), "{told}");
+        assert_eq!(unloaded(&rows("hwloc"), &folder), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(unloaded(&rows("mpi"), &folder), None);
+    }
+
+    fn folder_with(name: &str, files: &[&str]) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("packages-{name}-{}", std::process::id()));
+        for file in files.iter().map(|file| folder.join(file)) {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        folder
+    }
+
+    #[test]
     fn a_probe_finds_what_is_there_and_nothing_else() {
         assert!(Probe::Command("cargo").finds());
         assert!(!Probe::Command("no-such-command-anywhere").finds());
         assert!(!Probe::PkgConfig("no-such-module-anywhere").finds());
         assert!(!Probe::Library("libno-such-library-anywhere").finds());
+        assert!(!Probe::Python("no_such_module_anywhere").finds());
         assert!(!Probe::Keg("no-such-formula", "lib/none").finds());
     }
 }

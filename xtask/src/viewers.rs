@@ -150,8 +150,10 @@ fn paje(run: &Run) -> Result<(), String> {
 /// A Python with the bindings, in an environment of its own.
 fn bindings(folder: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
-    if !python.exists() {
-        output(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    // It comes last, and not at all where Python lacks what environments are made with.
+    if !folder.join("bin/pip").exists() {
+        let venv = ["-m", "venv", "--clear"];
+        output(Command::new("python3").args(venv).arg(folder))?;
     }
     let pip = ["-m", "pip", "install", "--quiet", BINDINGS, "protobuf"];
     output(Command::new(&python).args(pip))?;
