@@ -331,21 +331,28 @@ mod tests {
         let Some((_arena, mut block)) = untouched() else {
             return;
         };
+        let mut obeying = Vec::new();
         for &node in &nodes {
             let (_arena, mut block) = untouched().unwrap();
-            place(block.bytes_mut(), Wish::Prefer(node)).unwrap();
+            match place(block.bytes_mut(), Wish::Prefer(node)) {
+                // It has no memory, or none for this process.
+                Err(PagesError::Refused { .. }) => continue,
+                answer => answer.unwrap(),
+            }
             block.bytes_mut().fill(1);
             assert_eq!(
                 nodes_of(block.bytes(), &offsets()).unwrap(),
                 vec![Some(node); N_PAGES]
             );
+            obeying.push(node);
         }
+        assert!(!obeying.is_empty(), "{nodes:?}");
         place(block.bytes_mut(), Wish::Interleave(&nodes)).unwrap();
         block.bytes_mut().fill(1);
         let found = nodes_of(block.bytes(), &offsets()).unwrap();
-        for node in nodes.iter().copied().map(Some) {
+        for node in obeying.iter().copied().map(Some) {
             let share = found.iter().filter(|&&other| other == node).count();
-            assert!(share >= N_PAGES / nodes.len(), "{node:?}: {found:?}");
+            assert!(share >= N_PAGES / obeying.len(), "{node:?}: {found:?}");
         }
         place(block.bytes_mut(), Wish::FirstTouch).unwrap();
     }
