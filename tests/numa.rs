@@ -180,7 +180,7 @@ fn tiles_are_made_round_robin_over_the_nodes_and_lie_where_they_say() {
         let os_index = topology.numa_nodes()[node].os_index;
         let pages = pages_of(&tile);
         assert_eq!(pages.keys().copied().collect::<Vec<_>>(), [Some(os_index)]);
-        assert_eq!(tile.as_slice().as_ptr().addr() % pages::size(), 0);
+        assert_eq!(tile.as_slice().as_ptr().addr() % 4096, 0);
     }
     let n_nodes = topology.n_numa_nodes();
     assert_eq!(tiles.len(), n_nodes, "{tiles:?}");
