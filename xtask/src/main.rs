@@ -71,10 +71,12 @@ cargo xtask COMMAND
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions, in some
                                 to four (minutes; LOOM_MAX_PREEMPTIONS=5 bounds all to five, however long that takes)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (the better part
-                                of an hour of one core)
-  tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes)
-  numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Debian's packages)
-  mpich [TIMES]                 the tests under MPI once more, with MPICH (minutes)
+                                of an hour of one core; rustup's nightly toolchain)
+  tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes; rustup's
+                                nightly toolchain)
+  numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Linux on x86-64,
+                                installs QEMU, fetches a kernel by Debian's apt)
+  mpich [TIMES]                 the tests under MPI once more, or so often, with MPICH (minutes; installs it)
   repeat [--times N]            a small run under the launcher of this machine's MPI, 1000 times if not said
                                 otherwise: it ends each time, with the digest of one rank (minutes)
   mpirun -n RANKS BUILD -- ARGS builds a program with every feature and starts it on ranks
@@ -91,15 +93,16 @@ cargo xtask COMMAND
                                 and over wires on which communication takes two fifths of the time, as there
   compare BEFORE.json AFTER.json
                                 two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
-                                by class of tasks and cause of idleness, what changed most first
+                                by class of tasks and cause of idleness, what changed most first (at once)
   viewers                       files of a traced run read by others' programs: pj_dump, Perfetto's bindings, a
-                                headless browser (a minute; installs them)
+                                headless browser (a minute; installs them, fetches the bindings)
   platforms                     libraries, examples and tests built for Linux on x86-64 and AArch64, macOS and Windows,
                                 warnings are faults; the tests of core and workers run for AArch64 under QEMU; a
                                 table of it (minutes; adds standard libraries by rustup, installs QEMU and a linker)
   release                       could this be published? What lies in the packages, each feature alone, the lowest
                                 Rust version, the documentation of docs.rs, dependencies, cargo deny, cargo
-                                semver-checks (minutes; publishes nothing)
+                                semver-checks (minutes; publishes nothing, and skips aloud what rustup and these two
+                                are not there for)
   builds                        how long one waits for the compiler, each time from an empty folder: the example
                                 cholesky, a crate of a user's own, a change of a body (minutes)
   help                          this text
@@ -276,9 +279,28 @@ fn collections(folder: &str) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn parsed(line: &str) -> Result<Command, String> {
         parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn every_command_of_the_help_is_there_and_contributors_are_told_when_to_use_it() {
+        let contributing = std::fs::read_to_string(steps::root().join("CONTRIBUTING.md")).unwrap();
+        let lines = HELP.lines().filter_map(|line| line.strip_prefix("  "));
+        let commands = lines.filter(|line| !line.starts_with(' '));
+        let names: BTreeSet<&str> = commands.filter_map(|line| line.split(' ').next()).collect();
+        assert!(names.len() > 15, "{names:?}");
+        for name in names {
+            let fault = parsed(name).err().unwrap_or_default();
+            assert!(!fault.contains("there is no command"), "{name}: {fault}");
+            let told = ["xtask", ""].map(|by| format!("`cargo {by} {name}").replace("  ", " "));
+            assert!(
+                told.iter().any(|words| contributing.contains(words)),
+                "{name}"
+            );
+        }
     }
 
     #[test]
