@@ -16,20 +16,16 @@ pub(crate) fn homes(
     let mut homes = Vec::new();
     for piece in &writer.pieces {
         let mut rest = vec![piece.clone()];
-        for later in &program.statements {
-            let changes = later.accesses.iter().filter(|w| w.mode.changes());
-            for its in changes.filter(|w| w.family == write.family) {
-                for its_piece in &later.pieces {
-                    // Seen from the later one, this one is the `other`.
-                    let same = same_datum(its_piece, its, piece, write);
-                    for (_, system) in earlier(later, writer, &same) {
-                        let own = system.renamed(&Var::exchanged);
-                        let vars: Vec<Var> = later.vars().map(Var::other).collect();
-                        let overwritten = own.without_all(&vars)?.given(piece)?;
-                        if overwritten.meets(piece)? {
-                            rest = subtract(rest, &overwritten)?;
-                        }
-                    }
+        let accesses = program.accesses_to(write.family);
+        for later in accesses.filter(|of| of.access.mode.changes()) {
+            let vars: Vec<Var> = later.statement.vars().map(Var::other).collect();
+            // Seen from the later one, this one is the `other`.
+            let same = same_datum(later.piece, later.access, piece, write);
+            for (_, system) in earlier(later.statement, writer, &same) {
+                let own = system.renamed(&Var::exchanged);
+                let overwritten = own.without_all(&vars)?.given(piece)?;
+                if overwritten.meets(piece)? {
+                    rest = subtract(rest, &overwritten)?;
                 }
             }
         }

@@ -120,18 +120,9 @@ fn assemble(
         let at = |access| move |e| fault::inexact(number, access, e);
         let mut outputs = vec![Vec::new(); statement.accesses.len()];
         let mut homes = outputs.iter().map(|_| Vec::new()).collect::<Vec<_>>();
-        for (reader, of_reader) in inputs.iter().enumerate() {
-            for (access, alternatives) in of_reader.iter().enumerate() {
-                for input in alternatives {
-                    let Some(source) = input.source.as_ref().filter(|s| s.statement == number)
-                    else {
-                        continue;
-                    };
-                    let targets = (reader, access);
-                    let found = targets::outputs(statement, &statements[reader], targets, input);
-                    outputs[source.access].extend(found.map_err(at(Some(source.access)))?);
-                }
-            }
+        for (target, input, source) in edges_from(number, &inputs) {
+            let found = targets::outputs(statement, &statements[target.0], target, input);
+            outputs[source.access].extend(found.map_err(at(Some(source.access)))?);
         }
         for (access, written) in statement.accesses.iter().enumerate() {
             let all = std::mem::take(&mut outputs[access]);
@@ -150,6 +141,23 @@ fn assemble(
         });
     }
     Ok(Derived { tasks })
+}
+
+/// What the tasks of a statement feed: statement and access that read, and the alternative with its source.
+fn edges_from(
+    number: usize,
+    inputs: &[Vec<Vec<Input>>],
+) -> impl Iterator<Item = ((usize, usize), &Input, &Source)> {
+    let readers = inputs.iter().enumerate();
+    let accesses = readers.flat_map(|(reader, of_reader)| {
+        let accesses = of_reader.iter().enumerate();
+        accesses.map(move |(access, alternatives)| ((reader, access), alternatives))
+    });
+    let all = accesses.flat_map(|(target, all)| all.iter().map(move |input| (target, input)));
+    all.filter_map(move |(target, input)| {
+        let source = input.source.as_ref().filter(|s| s.statement == number)?;
+        Some((target, input, source))
+    })
 }
 
 /// The example of the README, compiled and run like those of the documentation.

@@ -127,6 +127,15 @@ pub struct Access {
     pub subscripts: Vec<Affine>,
 }
 
+/// An access of the tasks in one piece of a statement's domain.
+pub(crate) struct Accessed<'p> {
+    /// The numbers of statement and access.
+    pub place: (usize, usize),
+    pub statement: &'p Statement,
+    pub access: &'p Access,
+    pub piece: &'p System,
+}
+
 /// A condition around statements, as disjoint conjunctions.
 pub type Condition = Vec<System>;
 
@@ -325,6 +334,24 @@ impl Program {
     /// The statements, in the order of the text.
     pub fn statements(&self) -> &[Statement] {
         &self.statements
+    }
+
+    /// Every access to data of a family.
+    pub(crate) fn accesses_to(&self, family: usize) -> impl Iterator<Item = Accessed<'_>> {
+        let statements = self.statements.iter().enumerate();
+        let accesses = statements.flat_map(|(number, statement)| {
+            let accesses = statement.accesses.iter().enumerate();
+            accesses.map(move |(at, access)| ((number, at), statement, access))
+        });
+        let own = accesses.filter(move |of| of.2.family == family);
+        own.flat_map(|(place, statement, access)| {
+            statement.pieces.iter().map(move |piece| Accessed {
+                place,
+                statement,
+                access,
+                piece,
+            })
+        })
     }
 
     /// The name of a parameter or of a loop's variable.

@@ -57,27 +57,8 @@ pub(crate) fn inputs(
         let mut rest = vec![piece.clone()];
         for group in candidates.chunk_by(|a, b| a.level == b.level) {
             for (at, candidate) in group.iter().enumerate() {
-                let others = group.iter().enumerate().filter(|other| other.0 != at);
-                let mut guards = vec![candidate.guard.clone()];
-                for (_, other) in others {
-                    let mut kept = Vec::new();
-                    for guard in &guards {
-                        kept.extend(unless_later(program, piece, guard, candidate, other)?);
-                    }
-                    guards = kept;
-                }
-                for guard in guards {
-                    for open in &rest {
-                        let here = open.and(&guard);
-                        if !here.is_empty()? {
-                            let source = Some(candidate.source.clone());
-                            inputs.push(Input {
-                                guard: here,
-                                source,
-                            });
-                        }
-                    }
-                    rest = subtract(rest, &guard)?;
+                for guard in survivors(program, piece, group, at)? {
+                    claim(&mut rest, &guard, &candidate.source, &mut inputs)?;
                 }
             }
         }
@@ -90,6 +71,45 @@ pub(crate) fn inputs(
     merge(inputs, reader)
 }
 
+/// Where one candidate of a group, all of one level, is overtaken by no other.
+fn survivors(
+    program: &Program,
+    piece: &System,
+    group: &[Candidate],
+    at: usize,
+) -> Result<Vec<System>, Inexact> {
+    let own = &group[at];
+    let mut guards = vec![own.guard.clone()];
+    for other in group[..at].iter().chain(&group[at + 1..]) {
+        let mut kept = Vec::new();
+        for guard in &guards {
+            kept.extend(unless_later(program, piece, guard, own, other)?);
+        }
+        guards = kept;
+    }
+    Ok(guards)
+}
+
+/// Feeds from a source what its guard meets of the rest, and takes that out of the rest.
+fn claim(
+    rest: &mut Vec<System>,
+    guard: &System,
+    source: &Source,
+    inputs: &mut Vec<Input>,
+) -> Result<(), Inexact> {
+    for open in rest.iter() {
+        let here = open.and(guard);
+        if !here.is_empty()? {
+            inputs.push(Input {
+                guard: here,
+                source: Some(source.clone()),
+            });
+        }
+    }
+    *rest = subtract(std::mem::take(rest), guard)?;
+    Ok(())
+}
+
 /// Every write that may be the source of a read, level by level.
 fn candidates(
     program: &Program,
@@ -98,36 +118,32 @@ fn candidates(
     access: &Access,
 ) -> Result<Vec<Candidate>, Inexact> {
     let mut candidates = Vec::new();
-    for (statement, writer) in program.statements.iter().enumerate() {
-        let writes = writer.accesses.iter().enumerate();
-        for (at, write) in writes.filter(|w| w.1.mode.writes() && w.1.family == access.family) {
-            for its_piece in &writer.pieces {
-                let same = same_datum(piece, access, its_piece, write);
-                if same.is_empty()? {
-                    continue;
-                }
-                for (level, system) in earlier(reader, writer, &same) {
-                    if system.is_empty()? {
-                        continue;
-                    }
-                    let vars: Vec<(Var, bool)> = writer
-                        .loops
-                        .iter()
-                        .map(|each| (each.var.other(), each.descends))
-                        .collect();
-                    for found in last(&system, &vars)? {
-                        let source = Source {
-                            statement,
-                            access: at,
-                            iteration: found.iteration,
-                        };
-                        candidates.push(Candidate {
-                            level,
-                            guard: found.guard.given(piece)?,
-                            source,
-                        });
-                    }
-                }
+    let accesses = program.accesses_to(access.family);
+    for write in accesses.filter(|of| of.access.mode.writes()) {
+        let same = same_datum(piece, access, write.piece, write.access);
+        if same.is_empty()? {
+            continue;
+        }
+        let loops = write.statement.loops.iter();
+        let vars: Vec<(Var, bool)> = loops
+            .map(|each| (each.var.other(), each.descends))
+            .collect();
+        for (level, system) in earlier(reader, write.statement, &same) {
+            if system.is_empty()? {
+                continue;
+            }
+            for found in last(&system, &vars)? {
+                let (statement, access) = write.place;
+                let source = Source {
+                    statement,
+                    access,
+                    iteration: found.iteration,
+                };
+                candidates.push(Candidate {
+                    level,
+                    guard: found.guard.given(piece)?,
+                    source,
+                });
             }
         }
     }

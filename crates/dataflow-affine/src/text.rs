@@ -1,12 +1,11 @@
 //! Texts: what was derived, as a person reads it.
 
 use crate::affine::{Affine, Var};
-use crate::program::{Mode, Program, Statement};
+use crate::program::{Access, Mode, Program, Statement};
 use crate::said::{Comparison, Said, chain, said};
 use crate::system::System;
 use crate::targets::{Output, Range};
 use crate::{Derived, Inexact};
-use std::fmt::Write;
 
 /// Names for what runs through a range and is called as a variable of the writer.
 const SPARE: [&str; 6] = ["i", "j", "l", "p", "q", "r"];
@@ -85,6 +84,25 @@ impl Program {
         match &access.name {
             Some(name) => name.clone(),
             None => self.element(access.family, &access.subscripts),
+        }
+    }
+
+    /// `update tile = A[m, k]`.
+    fn flow(&self, access: &Access) -> String {
+        let family = &self.families[access.family];
+        let mode = match access.mode {
+            _ if family.related && family.orders => "order",
+            Mode::Read => "read",
+            Mode::Optional => "optional",
+            Mode::Update => "update",
+            Mode::Give => "give",
+            Mode::New => "new",
+        };
+        let element = self.element(access.family, &access.subscripts);
+        match &access.name {
+            Some(name) if family.related => format!("{mode} {name}"),
+            Some(name) => format!("{mode} {name} = {element}"),
+            None => format!("{mode} {element}"),
         }
     }
 
@@ -202,68 +220,62 @@ impl Derived {
     pub fn text(&self, program: &Program) -> String {
         let mut text = String::new();
         for (number, statement) in program.statements.iter().enumerate() {
-            // Formatting into a string does not fail.
-            let _ = self.statement(program, number, statement, &mut text);
+            text += &format!("{}\n", program.class(statement));
+            for (at, access) in statement.accesses.iter().enumerate() {
+                text += &format!("    {}\n", program.flow(access));
+                for from in self.incoming(program, number, at) {
+                    text += &format!("        <- {from}\n");
+                }
+                for to in self.outgoing(program, number, at) {
+                    text += &format!("        -> {to}\n");
+                }
+            }
         }
         text
     }
 
-    fn statement(
-        &self,
-        program: &Program,
-        number: usize,
-        statement: &Statement,
-        text: &mut String,
-    ) -> std::fmt::Result {
-        writeln!(text, "{}", program.class(statement))?;
-        let tasks = &self.tasks[number];
-        for (at, access) in statement.accesses.iter().enumerate() {
-            let element = program.element(access.family, &access.subscripts);
-            let family = &program.families[access.family];
-            let mode = match access.mode {
-                _ if family.related && family.orders => "order",
-                Mode::Read => "read",
-                Mode::Optional => "optional",
-                Mode::Update => "update",
-                Mode::Give => "give",
-                Mode::New => "new",
+    /// Where the datum of an access comes from, alternative by alternative.
+    fn incoming(&self, program: &Program, number: usize, at: usize) -> Vec<String> {
+        let statement = &program.statements[number];
+        let access = &statement.accesses[at];
+        let name = |var| program.name(var).to_owned();
+        let mut lines = Vec::new();
+        for (said, input) in inputs(self, number, at, statement) {
+            let from = match &input.source {
+                Some(source) => {
+                    let writer = &program.statements[source.statement];
+                    let task = program.task_at(writer, &source.iteration, &name);
+                    let flow = program.access(source.statement, source.access);
+                    format!("{task}.{flow}")
+                }
+                None if program.families[access.family].stored => {
+                    let element = program.element(access.family, &access.subscripts);
+                    format!("home {element}")
+                }
+                None => "nobody".to_owned(),
             };
-            match &access.name {
-                Some(name) if family.related => writeln!(text, "    {mode} {name}")?,
-                Some(name) => writeln!(text, "    {mode} {name} = {element}")?,
-                None => writeln!(text, "    {mode} {element}")?,
-            }
-            let mut said_before = false;
-            for (said, input) in inputs(self, number, at, statement) {
-                let name = |var| program.name(var).to_owned();
-                let from = match &input.source {
-                    Some(source) => {
-                        let writer = &program.statements[source.statement];
-                        let task = program.task_at(writer, &source.iteration, &name);
-                        let flow = program.access(source.statement, source.access);
-                        format!("{task}.{flow}")
-                    }
-                    None if program.families[access.family].stored => format!("home {element}"),
-                    None => "nobody".to_owned(),
-                };
-                match (said.is_empty(), said_before) {
-                    (true, false) => writeln!(text, "        <- {from}")?,
-                    (true, true) => writeln!(text, "        <- {from} otherwise")?,
-                    (false, _) => writeln!(text, "        <- {from} if {}", program.say(&said))?,
-                }
-                said_before = true;
-            }
-            for output in &tasks.outputs[at] {
-                writeln!(text, "        -> {}", program.target(statement, output))?;
-            }
-            for home in &tasks.homes[at] {
-                match program.guard(home, &statement.base) {
-                    guard if guard.is_empty() => writeln!(text, "        -> home {element}")?,
-                    guard => writeln!(text, "        -> home {element}, if {guard}")?,
-                }
-            }
+            lines.push(match (said.is_empty(), lines.is_empty()) {
+                (true, true) => from,
+                (true, false) => format!("{from} otherwise"),
+                (false, _) => format!("{from} if {}", program.say(&said)),
+            });
         }
-        Ok(())
+        lines
+    }
+
+    /// Where it goes: to tasks, then home.
+    fn outgoing(&self, program: &Program, number: usize, at: usize) -> Vec<String> {
+        let (statement, tasks) = (&program.statements[number], &self.tasks[number]);
+        let access = &statement.accesses[at];
+        let element = program.element(access.family, &access.subscripts);
+        let targets = tasks.outputs[at].iter();
+        let targets = targets.map(|output| program.target(statement, output));
+        let homes = tasks.homes[at].iter();
+        let homes = homes.map(|home| match program.guard(home, &statement.base) {
+            guard if guard.is_empty() => format!("home {element}"),
+            guard => format!("home {element}, if {guard}"),
+        });
+        targets.chain(homes).collect()
     }
 
     /// Every family of edges as one line, `TASK.FLOW -> TASK.FLOW, for …, if …`, as a space may be
