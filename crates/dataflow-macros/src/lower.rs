@@ -39,57 +39,11 @@ pub fn lower(space: &Space) -> Result<Lowered<'_>> {
         relations: Vec::new(),
         by_lines: false,
     };
-    let mut scope = Scope::new();
-    let mut affine = TokenStream::new();
-    affine_parts(&space.items, &mut affine);
-    for family in &space.families {
-        family.domain.to_tokens(&mut affine);
-    }
-    space
-        .relations
-        .iter()
-        .for_each(|line| line.parts(&mut affine));
-    let affine = idents(affine);
-    for (at, parameter) in space.parameters.iter().enumerate() {
-        let earlier = space.parameters[..at].iter();
-        expect_free(&parameter.name, earlier.map(|other| &other.name))?;
-        // What stands only in ranks, slots and bodies would cost the analysis time.
-        if !affine.contains(&parameter.name) {
-            continue;
-        }
-        let var = lowered.program.parameter(&parameter.name.to_string());
-        lowered.parameters.push((var, parameter.name.clone()));
-        scope.push((parameter.name.clone(), var));
-    }
-    for (at, family) in space.families.iter().enumerate() {
-        if space.families[..at].iter().any(|f| f.name == family.name) {
-            let text = format!("`{}` is declared twice", family.name);
-            return Err(Error::new(family.name.span(), text));
-        }
-        lowered.family(family, &scope)?;
-    }
+    let mut scope = lowered.parameters(space)?;
+    lowered.families(space, &scope)?;
     lowered.items(space, &space.items, &mut scope)?;
-    if lowered.statements.is_empty() {
-        let text = "the space has no task: `Name { k }: update tile = A[k] => …`";
-        return Err(Error::new(space.site, text));
-    }
-    for (at, statement) in lowered.statements.iter().enumerate() {
-        if lowered.statements[..at]
-            .iter()
-            .any(|s| s.name == statement.name)
-        {
-            let text = format!(
-                "two statements are called `{}`: the name tells one class of tasks from the others",
-                statement.name
-            );
-            return Err(Error::new(statement.name.span(), text));
-        }
-    }
-    for relation in &space.relations {
-        let (relation, orders) = lowered.relation(relation, &scope)?;
-        lowered.relations.push(relation);
-        lowered.by_lines |= !orders;
-    }
+    lowered.expect_classes(space)?;
+    lowered.relations(space, &scope)?;
     lowered.expect_ordered(space)?;
     Ok(lowered)
 }
@@ -109,6 +63,35 @@ fn expect_free<'n>(name: &Ident, mut around: impl Iterator<Item = &'n Ident>) ->
 }
 
 impl<'s> Lowered<'s> {
+    /// The parameters that something affine names: what stands only in ranks, slots and bodies would cost
+    /// the analysis time.
+    fn parameters(&mut self, space: &Space) -> Result<Scope> {
+        let affine = idents(space.affine_parts());
+        let mut scope = Scope::new();
+        for (at, parameter) in space.parameters.iter().enumerate() {
+            let earlier = space.parameters[..at].iter();
+            expect_free(&parameter.name, earlier.map(|other| &other.name))?;
+            if !affine.contains(&parameter.name) {
+                continue;
+            }
+            let var = self.program.parameter(&parameter.name.to_string());
+            self.parameters.push((var, parameter.name.clone()));
+            scope.push((parameter.name.clone(), var));
+        }
+        Ok(scope)
+    }
+
+    fn families(&mut self, space: &Space, scope: &Scope) -> Result<()> {
+        for (at, family) in space.families.iter().enumerate() {
+            if space.families[..at].iter().any(|f| f.name == family.name) {
+                let text = format!("`{}` is declared twice", family.name);
+                return Err(Error::new(family.name.span(), text));
+            }
+            self.family(family, scope)?;
+        }
+        Ok(())
+    }
+
     fn family(&mut self, family: &Family, scope: &Scope) -> Result<()> {
         let number = self
             .program
@@ -246,13 +229,65 @@ impl<'s> Lowered<'s> {
 }
 
 impl Lowered<'_> {
-    /// A line, and whether it only orders tasks: every name in it that is no parameter is a variable of
-    /// its own.
+    /// There is a task, and each class of tasks has a name of its own.
+    fn expect_classes(&self, space: &Space) -> Result<()> {
+        if self.statements.is_empty() {
+            let text = "the space has no task: `Name { k }: update tile = A[k] => …`";
+            return Err(Error::new(space.site, text));
+        }
+        for (at, statement) in self.statements.iter().enumerate() {
+            let mut earlier = self.statements[..at].iter();
+            if earlier.any(|other| other.name == statement.name) {
+                let text = format!(
+                    "two statements are called `{}`: the name tells one class of tasks from the others",
+                    statement.name
+                );
+                return Err(Error::new(statement.name.span(), text));
+            }
+        }
+        Ok(())
+    }
+
+    fn relations(&mut self, space: &Space, parameters: &Scope) -> Result<()> {
+        for line in &space.relations {
+            let (relation, orders) = self.relation(line, parameters)?;
+            self.relations.push(relation);
+            self.by_lines |= !orders;
+        }
+        Ok(())
+    }
+
+    /// A line, and whether it only orders tasks.
     fn relation(
         &mut self,
         line: &Relation,
         parameters: &Scope,
     ) -> Result<(dataflow_affine::Relation, bool)> {
+        let scope = self.scope_of(line, parameters)?;
+        let condition = condition_of(line, &scope)?;
+        let source = self.end(&line.source, &scope)?;
+        let target = match &line.target {
+            None => {
+                self.expect_home(&line.source, &source)?;
+                None
+            }
+            Some(written) => {
+                let target = self.end(written, &scope)?;
+                self.expect_alike((&line.source, &source), (written, &target))?;
+                Some(target)
+            }
+        };
+        let orders = self.family_of(&source).orders;
+        let relation = dataflow_affine::Relation {
+            source,
+            target,
+            condition,
+        };
+        Ok((relation, orders))
+    }
+
+    /// What can be named in a line: every name in it that is no parameter is a variable of its own.
+    fn scope_of(&mut self, line: &Relation, parameters: &Scope) -> Result<Scope> {
         let mut scope = parameters.clone();
         let ends = [Some(&line.source), line.target.as_ref()];
         let fields = ends.iter().flatten().flat_map(|end| &end.fields);
@@ -267,78 +302,57 @@ impl Lowered<'_> {
                 scope.push((name, var));
             }
         }
-        let mut condition = System::default();
-        let mut add = |parts: Condition, at: &dyn ToTokens| match &parts[..] {
-            [only] => {
-                condition = condition.and(only);
-                Ok(())
-            }
-            _ => {
-                let text = "a line has one conjunction: write a line for each alternative";
-                Err(Error::new_spanned(at, text))
-            }
-        };
-        for (var, range) in &line.ranges {
-            let (from, to) = bounds(range, &scope)?;
-            let var = affine(&syn::parse_quote!(#var), &scope, "variable")?;
-            let parts = vec![System::new([var.clone() - from, to - var - 1])];
-            add(parts, range)?;
-        }
-        for part in &line.conditions {
-            add(self::condition(part, &scope, true)?, part)?;
-        }
-        let source = self.end(&line.source, &scope)?;
-        let access = |end: &dataflow_affine::End| {
-            &self.program.statements()[end.statement].accesses[end.access]
-        };
-        let family = access(&source).family;
-        if line.target.is_none() && !self.program.families()[family].stored {
-            let flow = &line.source.flow;
+        Ok(scope)
+    }
+
+    /// What goes home has a store there, and its task may have changed it.
+    fn expect_home(&self, written: &End, source: &dataflow_affine::End) -> Result<()> {
+        let flow = &written.flow;
+        if !self.family_of(source).stored {
             let text = format!(
                 "`{flow}` has no store to go home to: say which datum it is, `update {flow} = A[…]`"
             );
             return Err(Error::new(flow.span(), text));
         }
-        if line.target.is_none() && !access(&source).mode.changes() {
-            let flow = &line.source.flow;
+        if !self.access_of(source).mode.changes() {
             let text = format!(
                 "`{flow}` is only read and stays where it is: leave this line away, or `update {flow}`"
             );
             return Err(Error::new(flow.span(), text));
         }
-        let target = line
-            .target
-            .as_ref()
-            .map(|end| self.end(end, &scope))
-            .transpose()?;
-        if let (Some(end), Some(its)) = (&target, &line.target)
-            && !access(end).mode.reads()
-        {
-            let (flow, class) = (&its.flow, &its.class);
+        Ok(())
+    }
+
+    /// The target takes in what the source hands out: a datum, or only an order.
+    fn expect_alike(
+        &self,
+        (from, source): (&End, &dataflow_affine::End),
+        (to, target): (&End, &dataflow_affine::End),
+    ) -> Result<()> {
+        if !self.access_of(target).mode.reads() {
+            let (flow, class) = (&to.flow, &to.class);
             let text = format!(
                 "`{flow}` of `{class}` is made `new` and takes nothing in: `read` or `update` it, or leave \
                  this line away"
             );
             return Err(Error::new(flow.span(), text));
         }
-        let orders =
-            |end: &dataflow_affine::End| self.program.families()[access(end).family].orders;
-        let is_order = orders(&source);
-        if let (Some(end), Some(its)) = (&target, &line.target)
-            && orders(end) != is_order
-        {
+        if self.family_of(target).orders != self.family_of(source).orders {
             let text = format!(
                 "of `{}` and `{}` one carries a datum and the other one only orders",
-                line.source.flow, its.flow
+                from.flow, to.flow
             );
-            return Err(Error::new(its.flow.span(), text));
+            return Err(Error::new(to.flow.span(), text));
         }
-        let relation = dataflow_affine::Relation {
-            source,
-            target,
-            condition,
-        };
-        Ok((relation, is_order))
+        Ok(())
+    }
+
+    fn access_of(&self, end: &dataflow_affine::End) -> &dataflow_affine::Access {
+        &self.program.statements()[end.statement].accesses[end.access]
+    }
+
+    fn family_of(&self, end: &dataflow_affine::End) -> &dataflow_affine::Family {
+        &self.program.families()[self.access_of(end).family]
     }
 
     /// No edge of an `order` family is lost: its elements order tasks by loops, or where all edges are
@@ -395,6 +409,26 @@ impl Lowered<'_> {
     }
 }
 
+/// What holds along a line: its ranges and its conditions.
+fn condition_of(line: &Relation, scope: &Scope) -> Result<System> {
+    let mut whole = System::default();
+    for (var, range) in &line.ranges {
+        let (from, to) = bounds(range, scope)?;
+        let var = affine(&syn::parse_quote!(#var), scope, "variable")?;
+        whole = whole.and(&System::new([var.clone() - from, to - var - 1]));
+    }
+    for part in &line.conditions {
+        match &condition(part, scope, true)?[..] {
+            [only] => whole = whole.and(only),
+            _ => {
+                let text = "a line has one conjunction: write a line for each alternative";
+                return Err(Error::new_spanned(part, text));
+            }
+        }
+    }
+    Ok(whole)
+}
+
 /// What is affine in loops, conditions and statements; the loops' variables as well, so that none hides a
 /// parameter unseen.
 fn affine_parts(items: &[Item], parts: &mut TokenStream) {
@@ -418,9 +452,24 @@ fn affine_parts(items: &[Item], parts: &mut TokenStream) {
     }
 }
 
+impl Space {
+    /// All that is affine in it.
+    fn affine_parts(&self) -> TokenStream {
+        let mut parts = TokenStream::new();
+        affine_parts(&self.items, &mut parts);
+        for family in &self.families {
+            family.domain.to_tokens(&mut parts);
+        }
+        for line in &self.relations {
+            line.affine_parts(&mut parts);
+        }
+        parts
+    }
+}
+
 impl Relation {
     /// What is affine in a line.
-    fn parts(&self, parts: &mut TokenStream) {
+    fn affine_parts(&self, parts: &mut TokenStream) {
         let ends = [Some(&self.source), self.target.as_ref()];
         let fields = ends.into_iter().flatten().flat_map(|end| &end.fields);
         fields.for_each(|field| field.1.to_tokens(parts));

@@ -506,10 +506,10 @@ impl Parse for Item {
                 "expected `for`, `if` or a statement: `Name { k }: update tile = A[k, k] => …`";
             return Err(input.error(text));
         }
-        let (task, ranges, conditions) = statement(input)?;
+        let (task, ranges, condition) = statement(input)?;
         // The loops and the condition that stand at the statement itself.
         let mut item = Item::Task(Box::new(task));
-        for condition in conditions {
+        if let Some(condition) = condition {
             let (then, otherwise) = (vec![item], Vec::new());
             item = Item::If(If {
                 condition,
@@ -546,68 +546,83 @@ fn condition(input: ParseStream) -> Result<If> {
 /// Loops that stand at a statement: variable and range of each, from the outermost.
 type Ranges = Vec<(Ident, Expr)>;
 
-/// A statement, the loops and the conditions that stand at it.
-fn statement(input: ParseStream) -> Result<(Statement, Ranges, Vec<Expr>)> {
-    let (mut ranges, mut conditions) = (Vec::new(), Vec::new());
-    let statement = {
-        let name = input.parse()?;
-        let content;
-        braced!(content in input);
-        let parameters = Punctuated::<Ident, Token![,]>::parse_terminated(&content)?;
-        let mut statement = Statement {
-            name,
-            parameters: parameters.into_iter().collect(),
-            accesses: Vec::new(),
-            rank: None,
-            priority: None,
-            body: None,
-        };
-        if input.parse::<Option<Token![for]>>()?.is_some() {
-            loop {
-                let var = input.parse()?;
-                input.parse::<Token![in]>()?;
-                ranges.push((var, input.call(Expr::parse_without_eager_brace)?));
-                if input.parse::<Option<Token![,]>>()?.is_none() {
-                    break;
-                }
-            }
-        }
-        if input.parse::<Option<Token![if]>>()?.is_some() {
-            conditions.push(input.call(Expr::parse_without_eager_brace)?);
-        }
-        if input.parse::<Option<Token![:]>>()?.is_some() {
-            loop {
-                let word: Ident = input.parse()?;
-                match () {
-                    () if word == "on" => statement.rank = Some(input.parse()?),
-                    () if word == "priority" => statement.priority = Some(input.parse()?),
-                    () => statement.accesses.push(access(word, input)?),
-                }
-                if input.parse::<Option<Token![,]>>()?.is_none() || input.peek(Token![=>]) {
-                    break;
-                }
-            }
-        }
-        if input.parse::<Option<Token![=>]>>()?.is_some() {
-            statement.body = Some(match input.peek(token::Brace) {
-                true => {
-                    let block: Block = input.parse()?;
-                    block.stmts.iter().map(ToTokens::to_token_stream).collect()
-                }
-                false => {
-                    let body: Expr = input.parse()?;
-                    let end = ended(input, &body.to_token_stream(), &statement.name)?;
-                    quote!(#body #end)
-                }
-            });
-        } else {
-            let last = statement.accesses.last();
-            let last = last.map_or(TokenStream::new(), |access| access.element.clone());
-            ended(input, &last, &statement.name)?;
-        }
-        statement
+/// A statement, the loops and the condition that stand at it.
+fn statement(input: ParseStream) -> Result<(Statement, Ranges, Option<Expr>)> {
+    let name = input.parse()?;
+    let content;
+    braced!(content in input);
+    let parameters = Punctuated::<Ident, Token![,]>::parse_terminated(&content)?;
+    let mut statement = Statement {
+        name,
+        parameters: parameters.into_iter().collect(),
+        accesses: Vec::new(),
+        rank: None,
+        priority: None,
+        body: None,
     };
-    Ok((statement, ranges, conditions))
+    let ranges = ranges(input)?;
+    let condition = match input.parse::<Option<Token![if]>>()? {
+        Some(_) => Some(input.call(Expr::parse_without_eager_brace)?),
+        None => None,
+    };
+    clauses(input, &mut statement)?;
+    statement.body = body(input, &statement)?;
+    Ok((statement, ranges, condition))
+}
+
+/// `for k in 0..nt, m in k..mt`, or nothing.
+fn ranges(input: ParseStream) -> Result<Ranges> {
+    let mut ranges = Ranges::new();
+    if input.parse::<Option<Token![for]>>()?.is_none() {
+        return Ok(ranges);
+    }
+    loop {
+        let var = input.parse()?;
+        input.parse::<Token![in]>()?;
+        ranges.push((var, input.call(Expr::parse_without_eager_brace)?));
+        if input.parse::<Option<Token![,]>>()?.is_none() {
+            return Ok(ranges);
+        }
+    }
+}
+
+/// `: ACCESS, …, on RANK, priority URGENCY`, or nothing.
+fn clauses(input: ParseStream, statement: &mut Statement) -> Result<()> {
+    if input.parse::<Option<Token![:]>>()?.is_none() {
+        return Ok(());
+    }
+    loop {
+        let word: Ident = input.parse()?;
+        match () {
+            () if word == "on" => statement.rank = Some(input.parse()?),
+            () if word == "priority" => statement.priority = Some(input.parse()?),
+            () => statement.accesses.push(access(word, input)?),
+        }
+        if input.parse::<Option<Token![,]>>()?.is_none() || input.peek(Token![=>]) {
+            return Ok(());
+        }
+    }
+}
+
+/// `=> BODY;`, `=> { BODY }`, or the `;` of a statement without a body.
+fn body(input: ParseStream, statement: &Statement) -> Result<Option<TokenStream>> {
+    if input.parse::<Option<Token![=>]>>()?.is_none() {
+        let last = statement.accesses.last();
+        let last = last.map_or(TokenStream::new(), |access| access.element.clone());
+        ended(input, &last, &statement.name)?;
+        return Ok(None);
+    }
+    Ok(Some(match input.peek(token::Brace) {
+        true => {
+            let block: Block = input.parse()?;
+            block.stmts.iter().map(ToTokens::to_token_stream).collect()
+        }
+        false => {
+            let body: Expr = input.parse()?;
+            let end = ended(input, &body.to_token_stream(), &statement.name)?;
+            quote!(#body #end)
+        }
+    }))
 }
 
 /// The `;` of a statement. That it is missing is said where it belongs, behind what stands last.

@@ -2,7 +2,7 @@
 
 use super::Analysed;
 use super::formula::Mentioned;
-use crate::parse::DenseClause;
+use crate::parse::{DenseClause, Statement};
 use dataflow_affine::{Polynomial, count, position};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote_spanned;
@@ -62,10 +62,37 @@ impl Analysed<'_> {
         let Some(DenseClause { keyword, condition }) = &self.space.dense else {
             return Ok(TokenStream::new());
         };
+        let numbers = self.numbers(keyword)?;
+        // What does not fit into 64 bits on the way is no number of a task that could be counted.
+        let (name, width) = match numbers.iter().all(|(_, number)| number.is_sum()) {
+            true => ("u64", 64),
+            false => ("i64", 63),
+        };
+        let bits = numbers.iter().map(|(_, number)| number.safe_bits(width));
+        let bits = bits.min().unwrap_or(0);
+        let wide = Ident::new(name, site);
+        let arms = numbers.iter().map(|of| self.numbered(of, &wide, bits));
+        let arms: TokenStream = arms.collect();
+        let lets = self.wide_lets(&arms, name);
+        let asked = condition.as_ref().map(|condition| {
+            quote_spanned!(site=> if !(#condition) { return ::core::option::Option::None; })
+        });
+        Ok(quote_spanned! {site=>
+            #[inline(always)]
+            fn index(&self, task: Self::Task) -> ::core::option::Option<usize> {
+                #asked
+                let number: #wide = { #lets match task { #arms } };
+                ::core::option::Option::Some(number as usize)
+            }
+        })
+    }
+
+    /// The number of a task of each statement as a formula; `keyword` asks for them.
+    fn numbers(&self, keyword: &Ident) -> Result<Vec<(&Statement, Polynomial)>> {
+        let program = &self.lowered.program;
         let mut before = Polynomial::default();
         let mut numbers = Vec::new();
         for (_, statement, derived) in self.statements() {
-            let program = &self.lowered.program;
             let own = self.exact(position(program, derived))?;
             let all = self.exact(count(program, derived))?;
             let (Some(own), Some(all)) = (own, all) else {
@@ -79,50 +106,33 @@ impl Analysed<'_> {
             numbers.push((statement, before.and(&own)));
             before = before.and(&all);
         }
-        // What does not fit into 64 bits on the way is no number of a task that could be counted.
-        let (wide, width) = match numbers.iter().all(|(_, number)| number.is_sum()) {
-            true => ("u64", 64),
-            false => ("i64", 63),
-        };
-        let bits = numbers.iter().map(|(_, number)| number.safe_bits(width));
-        let bits = bits.min().unwrap_or(0);
-        let lets = |body: &TokenStream| self.wide_lets(body, wide);
-        let wide = Ident::new(wide, site);
-        let mut arms = Vec::new();
-        for (statement, number) in numbers {
-            let body = self.polynomial(&number);
-            let parameters = self.space.parameters.iter().map(|p| &p.name);
-            let names = Mentioned::of(&body);
-            let mentioned = |name: &&Ident| names.has(name);
-            let own: Vec<&Ident> = statement.parameters.iter().filter(mentioned).collect();
-            let all: Vec<&Ident> = parameters
-                .filter(mentioned)
-                .chain(own.iter().copied())
-                .collect();
-            let shift = Literal::u32_unsuffixed(bits);
-            let check = (bits < 32 && !all.is_empty()).then(|| {
-                quote_spanned!(site=> if (#(#all)|*) >> #shift != 0 { return ::core::option::Option::None; })
-            });
-            let pattern = self.pattern(statement, &body);
-            arms.push(quote_spanned! {site=>
-                #pattern => { #(let #own = #wide::from(#own);)* #check #body }
-            });
+        Ok(numbers)
+    }
+
+    /// The arm of a statement: its number in so wide a type, if what it is made of fits into so many bits.
+    fn numbered(
+        &self,
+        (statement, number): &(&Statement, Polynomial),
+        wide: &Ident,
+        bits: u32,
+    ) -> TokenStream {
+        let site = self.space.site;
+        let body = self.polynomial(number);
+        let parameters = self.space.parameters.iter().map(|p| &p.name);
+        let names = Mentioned::of(&body);
+        let mentioned = |name: &&Ident| names.has(name);
+        let own: Vec<&Ident> = statement.parameters.iter().filter(mentioned).collect();
+        let all: Vec<&Ident> = parameters
+            .filter(mentioned)
+            .chain(own.iter().copied())
+            .collect();
+        let shift = Literal::u32_unsuffixed(bits);
+        let check = (bits < 32 && !all.is_empty()).then(|| {
+            quote_spanned!(site=> if (#(#all)|*) >> #shift != 0 { return ::core::option::Option::None; })
+        });
+        let pattern = self.pattern(statement, &body);
+        quote_spanned! {site=>
+            #pattern => { #(let #own = #wide::from(#own);)* #check #body }
         }
-        let lets = lets(&arms.iter().cloned().collect());
-        let number = quote_spanned!(site=> { #lets match task { #(#arms)* } });
-        let asked = match condition {
-            Some(condition) => quote_spanned! {site=>
-                if !(#condition) { return ::core::option::Option::None; }
-            },
-            None => TokenStream::new(),
-        };
-        Ok(quote_spanned! {site=>
-            #[inline(always)]
-            fn index(&self, task: Self::Task) -> ::core::option::Option<usize> {
-                #asked
-                let number: #wide = #number;
-                ::core::option::Option::Some(number as usize)
-            }
-        })
     }
 }
