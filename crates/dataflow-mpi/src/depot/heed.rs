@@ -15,13 +15,23 @@ use smallvec::SmallVec;
 use std::time::Duration;
 
 type Heeded = Result<(), Malformed>;
+/// The flows of an activation, each with its datum if that has come.
+type Flows = SmallVec<[(u16, Option<Goods>); 2]>;
+/// Those of its data that must be asked for.
+type Missing = SmallVec<[Promised; 2]>;
 
 /// From so many bytes on it is asked first whether there is room for a datum.
 const LARGE: usize = 64 << 20;
 
-/// Whether so many bytes can be had: whoever announces more must not end this process.
-fn can_hold(size: usize) -> bool {
-    size < LARGE || Vec::<u8>::new().try_reserve_exact(size).is_ok()
+/// The bytes of a datum that is announced, if they can be had: whoever announces more must not end
+/// this process.
+fn expect_room(size: u64) -> Result<usize, Malformed> {
+    let size = usize::try_from(size).map_err(|_| Malformed(format!("a datum of {size} bytes")))?;
+    if size >= LARGE && Vec::<u8>::new().try_reserve_exact(size).is_err() {
+        let text = format!("a datum of {size} bytes: more than this machine can hold");
+        return Err(Malformed(text));
+    }
+    Ok(size)
 }
 
 impl Depot {
@@ -46,45 +56,60 @@ impl Depot {
             Message::Hello {
                 settings,
                 disagreement,
-            } => {
-                let opening = matches!(self.phase, Phase::Opening(_));
-                let expected = if opening {
-                    self.number
-                } else {
-                    self.number.wrapping_add(1)
-                };
-                let is_next = run == expected && self.family.is_child(from);
-                if !is_next || !self.agreement.hear(from, settings, disagreement) {
-                    return Err(Malformed(format!(
-                        "the terms of run {run} while run {expected} is the next"
-                    )));
-                }
-                self.agree(now);
+            } => self.heed_hello(from, run, (settings, disagreement), now),
+            message => self.heed_numbered(from, run, message, now),
+        }
+    }
+
+    /// A child in the tree says the terms of a run, and where ranks below it disagree.
+    fn heed_hello(
+        &mut self,
+        from: Rank,
+        run: u32,
+        (settings, disagreement): (Vec<(String, String)>, String),
+        now: Duration,
+    ) -> Heeded {
+        let expected = match self.phase {
+            Phase::Opening(_) => self.number,
+            Phase::Running | Phase::Between => self.number.wrapping_add(1),
+        };
+        let is_next = run == expected && self.family.is_child(from);
+        if !is_next || !self.agreement.hear(from, settings, disagreement) {
+            return Err(Malformed(format!(
+                "the terms of run {run} while run {expected} is the next"
+            )));
+        }
+        self.agree(now);
+        Ok(())
+    }
+
+    /// A message that belongs to a run: this one, one that has ended, or one that has not begun.
+    fn heed_numbered(
+        &mut self,
+        from: Rank,
+        run: u32,
+        message: Message<'_>,
+        now: Duration,
+    ) -> Heeded {
+        let ended = self.phase == Phase::Between;
+        let is_beat = matches!(message, Message::Beat { .. });
+        match run.wrapping_sub(self.number) as i32 {
+            1 if ended && is_beat => {
+                self.answer_beat(from, now);
                 Ok(())
             }
-            message => {
-                let ended = self.phase == Phase::Between;
-                match run.wrapping_sub(self.number) as i32 {
-                    1 if ended && matches!(message, Message::Beat { .. }) => {
-                        self.answer_beat(from, now);
-                        Ok(())
-                    }
-                    0 if !ended => self.heed_in_run(from, message, now),
-                    0 | i32::MIN..0 => {
-                        self.note_credit(&message);
-                        // Whoever is between runs answers in the name of the last.
-                        let answers = matches!(message, Message::Beat { .. });
-                        self.counters.stale_dropped += u64::from(!answers);
-                        Ok(())
-                    }
-                    _ => {
-                        let kind = message.kind();
-                        Err(Malformed(format!(
-                            "{kind:?} of run {run} while run {} is the latest",
-                            self.number
-                        )))
-                    }
-                }
+            0 if !ended => self.heed_in_run(from, message, now),
+            0 | i32::MIN..0 => {
+                self.note_credit(&message);
+                // Whoever is between runs answers in the name of the last.
+                self.counters.stale_dropped += u64::from(!is_beat);
+                Ok(())
+            }
+            _ => {
+                let (kind, latest) = (message.kind(), self.number);
+                Err(Malformed(format!(
+                    "{kind:?} of run {run} while run {latest} is the latest"
+                )))
             }
         }
     }
@@ -137,24 +162,28 @@ impl Depot {
                 self.end(account);
             }
             Message::Abort(failure) => self.heed_abort(from, failure),
-            Message::Beat { stage, came } => {
-                if let Some(missed) = self.missed_word(from, stage) {
-                    return Err(Malformed(format!(
-                        "it says how far it is, and its {missed:?} did not come"
-                    )));
-                }
-                if let Some(peer) = self.run.peers.get_mut(from)
-                    && std::mem::replace(&mut peer.bytes_there, came) != came
-                {
-                    peer.moved = now;
-                }
-                if matches!(self.phase, Phase::Opening(_)) {
-                    self.answer_beat(from, now);
-                }
-            }
+            Message::Beat { stage, came } => return self.heed_beat(from, stage, came, now),
             Message::Hello { .. } | Message::Bye | Message::Broken(_) => {
                 unreachable!("these belong to no run")
             }
+        }
+        Ok(())
+    }
+
+    /// A rank says how far it is, and how many bytes of this one have come there.
+    fn heed_beat(&mut self, from: Rank, stage: Stage, came: u64, now: Duration) -> Heeded {
+        if let Some(missed) = self.missed_word(from, stage) {
+            return Err(Malformed(format!(
+                "it says how far it is, and its {missed:?} did not come"
+            )));
+        }
+        if let Some(peer) = self.run.peers.get_mut(from)
+            && std::mem::replace(&mut peer.bytes_there, came) != came
+        {
+            peer.moved = now;
+        }
+        if matches!(self.phase, Phase::Opening(_)) {
+            self.answer_beat(from, now);
         }
         Ok(())
     }
@@ -245,31 +274,8 @@ impl Depot {
     }
 
     fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
-        let peer = self.run.peer(from);
-        if activate.number != peer.came {
-            let text = format!(
-                "activation {} came, and {} was the next",
-                activate.number, peer.came
-            );
-            return Err(Malformed(text));
-        }
-        peer.came = peer.came.wrapping_add(1);
-        let mut missing: SmallVec<[Promised; 2]> = SmallVec::new();
-        let mut flows = SmallVec::new();
-        for (position, output) in activate.flows.into_iter().enumerate() {
-            let goods = self.unload(from, &output);
-            if let (None, Some(datum)) = (&goods, output.datum) {
-                let size = usize::try_from(datum.size);
-                let size =
-                    size.map_err(|_| Malformed(format!("a datum of {} bytes", datum.size)))?;
-                if !can_hold(size) {
-                    let text = format!("a datum of {size} bytes: more than this machine can hold");
-                    return Err(Malformed(text));
-                }
-                missing.push((position as u16, SmallVec::from_slice(&datum.head), size));
-            }
-            flows.push((output.flow, goods));
-        }
+        self.expect_next(from, activate.number)?;
+        let (flows, missing) = self.loaded(from, activate.flows)?;
         let arrival = Arrival {
             task: activate.task,
             poisoned: activate.poisoned,
@@ -286,6 +292,41 @@ impl Depot {
             onward,
             arrival,
         };
+        self.accept(parcel, missing, activate.priority);
+        Ok(())
+    }
+
+    /// Counts an activation, which must be the next of its rank.
+    fn expect_next(&mut self, from: Rank, number: u32) -> Heeded {
+        let peer = self.run.peer(from);
+        if number != peer.came {
+            let text = format!("activation {number} came, and {} was the next", peer.came);
+            return Err(Malformed(text));
+        }
+        peer.came = peer.came.wrapping_add(1);
+        Ok(())
+    }
+
+    /// The flows of an activation with the data that came along, and those that must be asked for.
+    fn loaded(
+        &mut self,
+        from: Rank,
+        outputs: SmallVec<[Output<'_>; 2]>,
+    ) -> Result<(Flows, Missing), Malformed> {
+        let (mut flows, mut missing) = (Flows::new(), Missing::new());
+        for (position, output) in outputs.into_iter().enumerate() {
+            let goods = self.unload(from, &output);
+            if let (None, Some(datum)) = (&goods, output.datum) {
+                let size = expect_room(datum.size)?;
+                missing.push((position as u16, SmallVec::from_slice(&datum.head), size));
+            }
+            flows.push((output.flow, goods));
+        }
+        Ok((flows, missing))
+    }
+
+    /// Delivers what is whole, and announces what is not.
+    fn accept(&mut self, parcel: Complete, missing: Missing, priority: i64) {
         if self.run.stopped {
             self.run.deeds.delivered += 1; // dropped on purpose, so not lost
         } else if missing.is_empty() {
@@ -294,11 +335,9 @@ impl Depot {
             if let Some(followed) = &self.run.followed {
                 followed.heard(&parcel.arrival.task);
             }
-            self.run
-                .wanted
-                .announce(activate.priority, parcel, missing.into_iter());
+            let wanted = &mut self.run.wanted;
+            wanted.announce(priority, parcel, missing.into_iter());
         }
-        Ok(())
     }
 
     /// To whom an activation goes on from here.
