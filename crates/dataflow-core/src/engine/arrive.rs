@@ -4,7 +4,7 @@
 //! their inputs, as if it had run here.
 
 use super::drive::Visit;
-use super::release::doubled;
+use super::release::{EdgeList, doubled};
 use super::run::Hand;
 use super::slots::set;
 use super::{Ready, Run, Slots};
@@ -12,6 +12,7 @@ use crate::data::Store;
 use crate::error::Kind;
 use crate::port::{Arrival, Hint, Line};
 use crate::space::{Successors, TaskSpace};
+use crate::trace::Track;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -60,7 +61,23 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         there: Option<u64>,
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Result<(), String> {
+        let source = self.source_of(&arrival)?;
+        let edges = self.edges_here(source, &arrival)?;
+        if let Some((target, flow)) = doubled(&edges) {
+            self.fed_twice(source, target, flow);
+            return Ok(());
+        }
+        if let Some(track) = &mut visit.track {
+            self.note(source, &arrival, there, track);
+        }
         let poisoned = arrival.poisoned;
+        let slots = self.unload(source, arrival)?;
+        self.hand_out((source, poisoned), edges, slots, visit);
+        Ok(())
+    }
+
+    /// The task of another rank whose outputs these are.
+    fn source_of(&self, arrival: &Arrival) -> Result<S::Task, String> {
         let source = self
             .space
             .named_by(&arrival.task)
@@ -68,6 +85,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if self.space.rank(source) == self.rank {
             return Err(format!("outputs of {source:?}, which runs here"));
         }
+        Ok(source)
+    }
+
+    /// The edges that end here, one or more for each flow that arrived.
+    fn edges_here(&self, source: S::Task, arrival: &Arrival) -> Result<EdgeList<S>, String> {
         let flows = arrival.flows.iter().map(|(flow, _)| (*flow, false));
         let mut edges = Received {
             run: self,
@@ -76,26 +98,34 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         };
         edges.flows.sort_unstable(); // as they were posted, if the peer is one of ours
         self.space.successors(source, &mut edges);
-        let Received { flows, list, .. } = edges;
-        if let Some((flow, _)) = flows.iter().find(|(_, is_awaited)| !is_awaited) {
-            return Err(format!(
+        match edges.flows.iter().find(|(_, is_awaited)| !is_awaited) {
+            None => Ok(edges.list),
+            Some((flow, _)) => Err(format!(
                 "flow {flow} of {source:?}, which nobody here waits for"
-            ));
+            )),
         }
-        if let Some((target, flow)) = doubled(&list) {
-            self.fed_twice(source, target, flow);
-            return Ok(());
-        }
-        if let Some(track) = &mut visit.track {
-            let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
-            let bytes = goods.map(|goods| goods.body.length() as u64).sum();
-            let (task, from) = (crate::trace::number(source), self.space.rank(source));
-            track.came(task, from, bytes, there);
-        }
-        let mut slots = self.unload(source, arrival)?;
+    }
+
+    /// Into the trace: from where the outputs came, how large and when.
+    fn note(&self, source: S::Task, arrival: &Arrival, there: Option<u64>, track: &mut Track) {
+        let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
+        let bytes = goods.map(|goods| goods.body.length() as u64).sum();
+        let (task, from) = (crate::trace::number(source), self.space.rank(source));
+        track.came(task, from, bytes, there);
+    }
+
+    /// Brings the data to the successors, the last one of a flow gets the reference itself; those that
+    /// become ready are queued.
+    fn hand_out(
+        &self,
+        (source, poisoned): Ready<S>,
+        edges: EdgeList<S>,
+        mut slots: Slots<S::Datum>,
+        visit: &mut Visit<'_, Hand<S>>,
+    ) {
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
-        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
-        for (flow, target, target_flow) in list {
+        edges.iter().for_each(|&(flow, ..)| uses[flow] += 1);
+        for (flow, target, target_flow) in edges {
             uses[flow] -= 1;
             let datum = match uses[flow] {
                 0 => slots[flow].take(),
@@ -115,7 +145,6 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 self.share(ready, (priority, hint), visit);
             }
         }
-        Ok(())
     }
 
     /// The data of an arrival, each in its place.
@@ -143,7 +172,7 @@ struct Received<'r, 'a, S: TaskSpace> {
     /// The flows that arrived, ascending, and whether anybody here waits for them.
     flows: SmallVec<[(u16, bool); 4]>,
     /// Those of them that end here.
-    list: SmallVec<[(usize, S::Task, usize); 16]>,
+    list: EdgeList<S>,
 }
 
 impl<S: TaskSpace> Successors<S> for Received<'_, '_, S> {

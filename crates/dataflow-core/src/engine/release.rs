@@ -261,7 +261,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
 const FEW: usize = 8;
 
 /// Edges that stay on the rank: flow, task, its flow.
-type EdgeList<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); SOME]>;
+pub(super) type EdgeList<S> = SmallVec<[(usize, <S as TaskSpace>::Task, usize); SOME]>;
 /// Edges that are listed without memory of their own, and compared each with each.
 const SOME: usize = 16;
 
