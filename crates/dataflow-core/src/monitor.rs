@@ -1,6 +1,7 @@
 //! Watching a run from outside: its progress, and a way to cancel it.
 
 use crate::engine::{Job, Ledger};
+use crate::sync::held;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// Give it to a [`Context`](crate::port::Context) and keep a reference to watch or cancel the runs.
@@ -96,8 +97,6 @@ impl Monitor {
     }
 
     fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.watched
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        held(&self.watched)
     }
 }

@@ -14,6 +14,13 @@ pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
+/// Locks also what a panicking thread has left behind.
+pub(crate) fn held<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A lock for a handful of instructions: one exchange to take it, one store to give it back.
 #[cfg(not(loom))]
 pub(crate) type SpinLock<T> = spin::mutex::SpinMutex<T, spin::relax::Yield>;

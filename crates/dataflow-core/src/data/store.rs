@@ -10,7 +10,8 @@
 //! No datum is copied or dropped under a slot's lock: it may ask for that lock itself.
 
 use super::{Datum, Version};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use crate::sync::held;
+use std::sync::{Arc, Mutex, Weak};
 
 /// A named array of data that tasks take from home and bring back home.
 ///
@@ -130,13 +131,13 @@ impl<D: Datum> Store<D> {
 
     /// The current version in a slot, shared; `None` if the index is outside or the slot is lent.
     pub fn get(&self, index: usize) -> Option<Version<D>> {
-        lock(self.slots.get(index)?).version.clone()
+        held(self.slots.get(index)?).version.clone()
     }
 
     /// Looks at the datum in a slot without sharing it, so that a task which takes it meanwhile is
     /// its sole holder; `None` if the index is outside or the slot is lent.
     pub(crate) fn peek<R>(&self, index: usize, look: impl FnOnce(&D) -> R) -> Option<R> {
-        lock(self.slots.get(index)?).version.as_deref().map(look)
+        held(self.slots.get(index)?).version.as_deref().map(look)
     }
 
     /// Takes the datum out of a slot for updating.
@@ -150,7 +151,7 @@ impl<D: Datum> Store<D> {
     /// The same for a run, which must later [put](Self::put_in) a datum there; `None` if it has put one
     /// already: then the slot no longer has the datum that was to be taken.
     pub(crate) fn take_in(&self, index: usize, run: RunNumber) -> Option<Version<D>> {
-        let mut slot = lock(self.slots.get(index)?);
+        let mut slot = held(self.slots.get(index)?);
         if run != 0 && slot.put_in == run {
             return None;
         }
@@ -170,13 +171,13 @@ impl<D: Datum> Store<D> {
     /// Takes the version in a slot for a time in which nothing else gets it; the caller must put it
     /// back. `None` if the index is outside or the slot is lent.
     pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
-        lock(self.slots.get(index)?).empty()
+        held(self.slots.get(index)?).empty()
     }
 
     /// Whether a run has taken the datum of a slot and put none there.
     pub(crate) fn is_lent_in(&self, index: usize, run: RunNumber) -> bool {
         let slot = self.slots.get(index);
-        slot.is_some_and(|slot| lock(slot).taken_in == run)
+        slot.is_some_and(|slot| held(slot).taken_in == run)
     }
 
     /// Puts a version into a slot. `None` if the index is outside.
@@ -195,7 +196,7 @@ impl<D: Datum> Store<D> {
             .filter(|origin| !origin.is(&self.slots, index));
         let elsewhere = elsewhere.map(|origin| (origin.clone(), version.clone()));
         let (replaced, put) = {
-            let mut slot = lock(slot);
+            let mut slot = held(slot);
             if run != 0 && slot.put_in == run {
                 return Some(Put::Twice);
             }
@@ -219,7 +220,7 @@ impl<D: Datum> Store<D> {
     /// `None` if the index is outside or the slot is lent.
     pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
         let slots = std::slice::from_ref(self.slots.get(index)?);
-        let version = lock(&slots[0]).empty()?;
+        let version = held(&slots[0]).empty()?;
         // Goes home also if `change`, or the copy, panics.
         let versions = vec![version];
         let mut out = Out { slots, versions };
@@ -246,7 +247,7 @@ impl<D: Datum> Store<D> {
             versions: Vec::with_capacity(self.slots.len()),
         };
         for slot in self.slots.iter() {
-            let version = lock(slot).empty()?;
+            let version = held(slot).empty()?;
             out.versions.push(version);
         }
         for version in &mut out.versions {
@@ -259,8 +260,8 @@ impl<D: Datum> Store<D> {
 
     /// All data in order; `None` if a slot is empty.
     pub fn into_data(self) -> Option<Vec<D>> {
-        let datum_of = |slot| {
-            let version = lock(slot).empty();
+        let datum_of = |slot: &Mutex<Slot<D>>| {
+            let version = held(slot).empty();
             version.map(Version::into_datum)
         };
         self.slots.iter().map(datum_of).collect()
@@ -276,7 +277,7 @@ struct Out<'s, D: Datum> {
 impl<D: Datum> Drop for Out<'_, D> {
     fn drop(&mut self) {
         for (slot, version) in self.slots.iter().zip(self.versions.drain(..)) {
-            lock(slot).version = Some(version);
+            held(slot).version = Some(version);
         }
     }
 }
@@ -297,16 +298,12 @@ impl<D: Datum> Origin<D> {
         let Some(slots) = self.slots.upgrade() else {
             return;
         };
-        let mut slot = lock(&slots[self.index]);
+        let mut slot = held(&slots[self.index]);
         if slot.version.is_none() && slot.turn == self.turn {
             slot.version = Some(version);
         }
         // The lock is given back first: what was not kept may be the last of its kind, from this slot.
     }
-}
-
-fn lock<D: Datum>(slot: &Mutex<Slot<D>>) -> MutexGuard<'_, Slot<D>> {
-    slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

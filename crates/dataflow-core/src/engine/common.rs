@@ -9,9 +9,9 @@ use super::{Job, Ledger, Report};
 use crate::error::{Error, Kind};
 use crate::monitor::Monitor;
 use crate::port::{Executor, Lane};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::Opened;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// See the [module](self). `K` orders the failures of tasks.
 pub(crate) struct Common<K> {
@@ -125,7 +125,7 @@ impl<K: Ord> Common<K> {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<OrderedError<K>>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.failure)
     }
 
     /// Runs the job on an executor, watched by its monitor, if it has one.

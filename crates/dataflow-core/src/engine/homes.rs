@@ -8,10 +8,10 @@ use super::Run;
 use crate::data::{RunNumber, Store};
 use crate::error::{Error, Kind};
 use crate::space::{Asked, Description, Home, HomeInputs, Mode, TaskName, TaskSpace};
+use crate::sync::held;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
-use std::sync::PoisonError;
 
 /// Tasks among which the guilty are looked for.
 const LOOKED_AT: usize = 10_000_000;
@@ -34,7 +34,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// A worker leaves.
     pub(super) fn note_homes(&self, homes: Homes) {
         if homes.lent != 0 || homes.spoilt {
-            let mut all = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = held(&self.homes);
             all.lent += homes.lent;
             all.spoilt |= homes.spoilt;
         }
@@ -42,7 +42,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// Whether every slot got back what was taken from it, once all tasks have run.
     pub(super) fn check_homes(&self) -> Result<(), Error> {
-        let homes = *self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        let homes = *held(&self.homes);
         if homes.lent == 0 || homes.spoilt {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use super::pending::Key;
 use crate::space::TaskName;
+use crate::sync::held;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
@@ -82,9 +83,7 @@ impl<T: TaskName> Names<T> {
     }
 
     fn wide(&self) -> MutexGuard<'_, Wide<T>> {
-        self.wide
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        held(&self.wide)
     }
 }
 

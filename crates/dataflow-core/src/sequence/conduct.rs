@@ -6,8 +6,9 @@ use super::scope::Scope;
 use crate::engine::{Job, Report, Visit, buried, drive};
 use crate::error::{Error, Kind};
 use crate::port::Executor;
+use crate::sync::held;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
@@ -38,7 +39,7 @@ where
         let first = taken(&program);
         if let Some(program) = first {
             let returned = run_program(shared, program, visit);
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = returned;
+            *held(&result) = returned;
         }
     };
     drive(&shared, Arc::default(), &begin, execute);
@@ -52,7 +53,7 @@ where
 }
 
 fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner).take()
+    held(mutex).take()
 }
 
 /// Runs the inserting program; answers what it returned.

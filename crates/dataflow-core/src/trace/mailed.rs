@@ -11,9 +11,10 @@ use super::note::Track;
 use super::{TaskNumber, Tracer};
 use crate::rank::Rank;
 use crate::space::Spelling;
+use crate::sync::held;
 use crate::wire::WireName;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Stamps of messages, of one run that is recorded.
 pub(crate) struct Mailed {
@@ -66,7 +67,7 @@ impl Mailed {
     }
 
     fn track(&self) -> MutexGuard<'_, Option<Track>> {
-        self.track.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.track)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::clock::Clock;
 use super::{Fate, Span, TaskNumber};
 use crate::rank::Rank;
-use crate::sync::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{AtomicUsize, Ordering, held};
+use std::sync::{Arc, Mutex};
 
 /// What happened, in 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,11 +61,6 @@ const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
 /// The same in time that somebody else tells, in which a page that is touched costs none: 2 KiB. There may
 /// be thousands of ranks with a few notes each.
 const SMALL_CHUNK: usize = 64;
-
-/// Locks also what a panicking thread has left behind.
-pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Chunks of notes: those that nobody writes into, and how many more may be made.
 #[derive(Debug)]

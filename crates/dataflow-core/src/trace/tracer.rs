@@ -1,12 +1,12 @@
 //! Tracer: memory for the notes of runs, and the traces made of them.
 
 use super::clock::{Moment, Scale};
-use super::note::{COPIED, ChunkPool, FAILED, Note, NoteKind, Noted, SKIPPED, STOLEN, Track, held};
+use super::note::{COPIED, ChunkPool, FAILED, Note, NoteKind, Noted, SKIPPED, STOLEN, Track};
 use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
 use crate::space::Spelling;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, held};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};

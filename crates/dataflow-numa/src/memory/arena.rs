@@ -20,10 +20,11 @@
 
 use super::Site;
 use crate::pages;
+use crate::sync::held;
 use dataflow_core::port::{Block, Heap, Memory};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Blocks smaller than this do not start at a page.
 const LARGE: usize = 64 << 10;
@@ -54,13 +55,13 @@ impl Arena {
 
     /// Bytes of address space mapped, in use or not.
     pub fn mapped_bytes(&self) -> usize {
-        let lists = lock(&self.lists);
+        let lists = held(&self.lists);
         lists.small.mapped + lists.large.mapped
     }
 
     /// Unmaps regions that hold no block.
     pub fn release_unused(&self) {
-        let mut lists = lock(&self.lists);
+        let mut lists = held(&self.lists);
         let unused = [lists.small.take_unused(), lists.large.take_unused()];
         // Unmapping is slow: after the lock.
         drop(lists);
@@ -74,7 +75,7 @@ impl Memory for Arena {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
         let mut outgrown = Vec::new();
         let range = (bytes > 0)
-            .then(|| lock(&self.lists).cut(bytes, &self.site, &mut outgrown))
+            .then(|| held(&self.lists).cut(bytes, &self.site, &mut outgrown))
             .flatten();
         // Unmapping is slow: after the lock.
         drop(outgrown);
@@ -145,15 +146,9 @@ impl Drop for HugeBlock {
     fn drop(&mut self) {
         // Without its arena a range just lets go of its region.
         if let (Some(range), Some(home)) = (self.range.take(), self.home.upgrade()) {
-            lock(&home).give_back(range, self.bytes);
+            held(&home).give_back(range, self.bytes);
         }
     }
-}
-
-fn lock(lists: &Mutex<FreeLists>) -> MutexGuard<'_, FreeLists> {
-    lists
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Small and large blocks come from different regions: so large ones always start at a page.

@@ -13,12 +13,13 @@ use super::kit::{Kit, Visit};
 use crate::crew::Crew;
 use crate::policy::{ReadyQueue, Scheduler};
 use crate::sleep::Risen;
+use crate::sync::held;
 use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Parts of the notes: workers seldom want the same at once.
@@ -206,21 +207,17 @@ impl CustomQueue {
 
     /// How many tasks were pushed and not taken.
     fn n_left(&self) -> usize {
-        self.noted.iter().map(|part| locked(part).len()).sum()
+        self.noted.iter().map(|part| held(part).len()).sum()
     }
 
     fn part(&self, word: Word) -> MutexGuard<'_, HashSet<Word>> {
         let spread = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        locked(&self.noted[spread as usize % PARTS])
+        held(&self.noted[spread as usize % PARTS])
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
-        locked(&self.desk)
+        held(&self.desk)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a scheduler does wrong that has so many tasks and hands none out.
@@ -360,17 +357,17 @@ mod tests {
 
     impl ReadyQueue for Arc<Hasty> {
         fn push(&self, _: usize, task: Ready) {
-            *locked(&self.task) = Some(task);
+            *held(&self.task) = Some(task);
         }
         fn take(&self, _: usize) -> Option<Ready> {
-            locked(&self.task).take()
+            held(&self.task).take()
         }
         fn is_empty(&self) -> bool {
             if let Some(queue) = self.comes.get().and_then(Weak::upgrade) {
                 queue.come();
                 queue.take(1);
             }
-            locked(&self.task).is_none()
+            held(&self.task).is_none()
         }
     }
 

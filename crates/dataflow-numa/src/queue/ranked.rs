@@ -10,6 +10,7 @@
 //! their own.
 
 use crate::policy::Order;
+use crate::sync::held;
 use dataflow_core::port::Word;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -127,9 +128,7 @@ impl Ranked {
     }
 
     fn lock(&self) -> MutexGuard<'_, RankedHeap> {
-        self.heap
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        held(&self.heap)
     }
 }
 

@@ -15,10 +15,11 @@ use crate::policy::{Hint, Policy, Ready};
 use crate::queue::{Habits, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
+use crate::sync::held;
 use crate::topology::Topology;
 use dataflow_core::port::{Lane, Wants, Word};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Where ready tasks of one run wait, as a [`Policy`] says, and which workers rest.
@@ -104,10 +105,6 @@ struct Sleeper {
     was_called: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Lanes {
     /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
     /// every `round`.
@@ -146,12 +143,12 @@ impl Lanes {
     /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
     /// run is to be [refused](dataflow_core::port::Work::refuse).
     pub fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
-        let mut left = std::mem::take(&mut *lock(&self.workers[worker].left));
+        let mut left = std::mem::take(&mut *held(&self.workers[worker].left));
         let is_first = !std::mem::replace(&mut left.has_visited, true);
         let node = self.crew.numa_node(worker);
         let for_roots = self.resting().comes_in(worker, node, is_first);
         let fault = self.open(worker, &mut left, for_roots, visit);
-        *lock(&self.workers[worker].left) = left;
+        *held(&self.workers[worker].left) = left;
         fault
     }
 
@@ -231,11 +228,11 @@ impl Lanes {
     }
 
     fn resting(&self) -> MutexGuard<'_, Resting> {
-        lock(&self.resting)
+        held(&self.resting)
     }
 
     fn has_in_hand(&self, worker: usize) -> bool {
-        lock(&self.workers[worker].left).hand.is_some()
+        held(&self.workers[worker].left).hand.is_some()
     }
 
     /// It has looked and found nothing. If it would have found something but for its patience, it looks
@@ -282,7 +279,7 @@ impl Lanes {
     /// Looks for a task in place of a worker; whether it has one in hand now.
     fn look(&self, worker: usize) -> bool {
         let berth = &self.workers[worker];
-        let mut left = std::mem::take(&mut *lock(&berth.left));
+        let mut left = std::mem::take(&mut *held(&berth.left));
         let before = berth.counters.all_steals();
         let mut found = None;
         let mut look = |lane: &mut dyn Lane| found = lane.pop().or_else(|| lane.steal());
@@ -290,7 +287,7 @@ impl Lanes {
         let _ = self.open(worker, &mut left, false, &mut look);
         let stole = berth.counters.all_steals() > before;
         left.hand = found.map(|word| (word, stole));
-        *lock(&berth.left) = left;
+        *held(&berth.left) = left;
         found.is_some()
     }
 
@@ -527,7 +524,7 @@ mod tests {
         }
 
         fn measured(&self, _: usize, _: usize, seconds: f64) {
-            lock(&self.0).push(seconds);
+            held(&self.0).push(seconds);
         }
     }
 
@@ -539,7 +536,7 @@ mod tests {
         let policy = Policy::custom(Arc::new(told.clone()));
         let lanes = Lanes::new(&machine, &places, &policy, ROUND);
         lanes.lend(0, &mut |lane| lane.measured(0, 1.0));
-        assert!(lock(&told.0).is_empty());
+        assert!(held(&told.0).is_empty());
     }
 
     /// Two NUMA nodes with a worker each. The first has two tasks, runs one, and time passes for it: who is

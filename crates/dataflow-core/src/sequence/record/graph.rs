@@ -10,11 +10,12 @@ use super::accesses::{Loans, Named};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
+use crate::sync::held;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;
@@ -106,7 +107,7 @@ impl<D> Gathered<D> {
     }
 
     fn value(&self) -> MutexGuard<'_, Option<D>> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.value)
     }
 }
 
