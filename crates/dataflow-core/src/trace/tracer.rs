@@ -271,29 +271,8 @@ impl Opened {
             wide: told.wide,
             ..RankTrace::default()
         };
-        let (mut classes, mut woken) = (told.classes, Vec::new());
-        let mut stamps = STAMPED.map(|_| Vec::new());
-        for (worker, tracks) in self.tracks.iter().enumerate() {
-            let mut notes = Vec::new();
-            for track in std::mem::take(&mut *held(tracks)) {
-                let mut noted = track.into_records();
-                noted.name_classes(&mut classes);
-                of_rank.missing += noted.missing;
-                notes.append(&mut noted.notes);
-            }
-            of_rank.add(worker, &notes, &scale);
-            for (kind, stamps) in STAMPED.into_iter().zip(&mut stamps) {
-                stamps.extend(stamps_of(&notes, &scale, kind));
-            }
-            woken.extend(woken_of(&notes, &scale));
-        }
-        woken.sort_unstable();
-        of_rank
-            .posted
-            .sort_by_key(|posted| (posted.at, posted.task));
-        stamps.iter_mut().for_each(|stamps| stamps.sort_unstable());
-        of_rank.note_stamps(stamps);
-        of_rank.came.sort_by_key(|came| (came.at, came.task));
+        let mut classes = told.classes;
+        let woken = self.gather(&mut of_rank, &mut classes, &scale);
         of_rank.feed(&woken, &mut |task, hear| {
             inputs(task, &mut |source, rank| match self.across {
                 Some(_) => hear(source, rank),
@@ -317,6 +296,38 @@ impl Opened {
             Some(hear) => hear(Trace::of_ranks(vec![part])),
             None => held(&self.tracer.traces).push(part),
         }
+    }
+
+    /// Adds what all workers have noted, in order, and names the classes; returns who was woken when.
+    fn gather(
+        &self,
+        of_rank: &mut RankTrace,
+        classes: &mut Vec<String>,
+        scale: &Scale,
+    ) -> Vec<WakeUp> {
+        let mut woken = Vec::new();
+        let mut stamps = STAMPED.map(|_| Vec::new());
+        for (worker, tracks) in self.tracks.iter().enumerate() {
+            let mut notes = Vec::new();
+            for track in std::mem::take(&mut *held(tracks)) {
+                let mut noted = track.into_records();
+                noted.name_classes(classes);
+                of_rank.missing += noted.missing;
+                notes.append(&mut noted.notes);
+            }
+            of_rank.add(worker, &notes, scale);
+            for (kind, stamps) in STAMPED.into_iter().zip(&mut stamps) {
+                stamps.extend(stamps_of(&notes, scale, kind));
+            }
+            woken.extend(woken_of(&notes, scale));
+        }
+        woken.sort_unstable();
+        stamps.iter_mut().for_each(|stamps| stamps.sort_unstable());
+        of_rank.note_stamps(stamps);
+        let (posted, came) = (&mut of_rank.posted, &mut of_rank.came);
+        posted.sort_by_key(|posted| (posted.at, posted.task));
+        came.sort_by_key(|came| (came.at, came.task));
+        woken
     }
 }
 

@@ -150,6 +150,19 @@ impl Writer {
     }
 }
 
+impl RankTrace {
+    /// Whether workers have all slices, and slices all sources, each in its place.
+    fn is_whole(&self) -> bool {
+        let (slices, inputs) = (self.slices.len(), &self.inputs);
+        let of_workers = self.workers.last().map_or(0, |worker| worker.slices.end);
+        let last = inputs.last().copied().unwrap_or_default();
+        of_workers == slices
+            && (inputs.len() == slices + 1 || inputs.is_empty())
+            && inputs.is_sorted()
+            && u64::from(last) <= self.sources.len() as u64
+    }
+}
+
 struct Reader<'b>(&'b [u8]);
 
 impl Reader<'_> {
@@ -192,72 +205,71 @@ impl Reader<'_> {
 
     fn rank(&mut self) -> Option<RankTrace> {
         let (rank, span, missing) = (Rank(self.narrow()?), self.span()?, self.number()?);
+        let trace = RankTrace {
+            rank,
+            span,
+            missing,
+            workers: self.workers()?,
+            slices: self.list(Reader::slice)?,
+            posted: self.list(Reader::posted)?,
+            came: self.list(Reader::came)?,
+            inputs: self.list(Reader::narrow)?,
+            sources: self.list(Reader::source)?,
+            wide: self.list(Reader::wide)?.into_iter().collect(),
+            clock_ahead: 0,
+        };
+        trace.is_whole().then_some(trace)
+    }
+
+    fn workers(&mut self) -> Option<Vec<WorkerTrace>> {
         let mut first = 0_usize;
-        let workers = self.list(|from| {
+        self.list(|from| {
             let n: usize = from.narrow()?;
             let slices = first..first.checked_add(n)?;
             first = slices.end;
             let visits = from.list(Reader::span)?;
             Some(WorkerTrace { slices, visits })
-        })?;
-        let slices = self.list(Reader::slice)?;
-        let posted = self.list(|from| {
-            let [task, at, to, bytes] = from.message()?;
-            let to = Rank(to.try_into().ok()?);
-            let left = from.stamp(|later| at.checked_add(later))?;
-            Some(Posted {
-                task,
-                at,
-                to,
-                bytes,
-                left,
-            })
-        })?;
-        let came = self.list(|reader| {
-            let [task, at, from, bytes] = reader.message()?;
-            let from = Rank(from.try_into().ok()?);
-            let mut before = || reader.stamp(|before| at.checked_sub(before));
-            let (heard, asked, there) = (before()?, before()?, before()?);
-            Some(Came {
-                task,
-                at,
-                from,
-                bytes,
-                heard,
-                asked,
-                there,
-            })
-        })?;
-        let inputs = self.list(Reader::narrow)?;
-        let sources = self.list(|from| {
-            let (task, rank) = (from.number()?, from.narrow()?);
-            Some(Source { task, rank })
-        })?;
-        let wide = self.list(|from| {
-            let task = from.number()?;
-            let name = from.list(Reader::byte)?;
-            Some((task, String::from_utf8(name).ok()?))
-        })?;
-        let n_inputs = sources.len() as u64;
-        let is_whole = first == slices.len()
-            && (inputs.len() == slices.len() + 1 || inputs.is_empty())
-            && inputs.windows(2).all(|pair: &[u32]| pair[0] <= pair[1])
-            && inputs
-                .last()
-                .is_none_or(|last| u64::from(*last) <= n_inputs);
-        is_whole.then(|| RankTrace {
-            rank,
-            span,
-            slices,
-            workers,
-            posted,
-            came,
-            missing,
-            clock_ahead: 0,
-            inputs,
-            sources,
-            wide: wide.into_iter().collect(),
         })
+    }
+
+    fn posted(&mut self) -> Option<Posted> {
+        let [task, at, to, bytes] = self.message()?;
+        let to = Rank(to.try_into().ok()?);
+        let left = self.stamp(|later| at.checked_add(later))?;
+        Some(Posted {
+            task,
+            at,
+            to,
+            bytes,
+            left,
+        })
+    }
+
+    fn came(&mut self) -> Option<Came> {
+        let [task, at, from, bytes] = self.message()?;
+        let from = Rank(from.try_into().ok()?);
+        let mut before = || self.stamp(|before| at.checked_sub(before));
+        let (heard, asked, there) = (before()?, before()?, before()?);
+        Some(Came {
+            task,
+            at,
+            from,
+            bytes,
+            heard,
+            asked,
+            there,
+        })
+    }
+
+    fn source(&mut self) -> Option<Source> {
+        let (task, rank) = (self.number()?, self.narrow()?);
+        Some(Source { task, rank })
+    }
+
+    fn wide(&mut self) -> Option<(u64, String)> {
+        let task = self.number()?;
+        let name = self.list(Reader::byte)?;
+        Some((task, String::from_utf8(name).ok()?))
     }
 
     fn message(&mut self) -> Option<[u64; 4]> {
