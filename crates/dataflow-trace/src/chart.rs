@@ -10,7 +10,7 @@ use crate::message::{Arrow, by_rank};
 use crate::series::{self, Sample};
 use crate::text::{bytes, counted, percent, time};
 use crate::view::View;
-use dataflow_core::trace::{Fate, Slice, Span};
+use dataflow_core::trace::{Activity, Fate, Slice, Span};
 use std::collections::BTreeMap;
 
 /// Rows of a chart at most.
@@ -20,19 +20,10 @@ const LINES: usize = 8;
 
 /// Where each worker's time went: a bar a worker; the sum is 100 %.
 pub(crate) fn shares(view: &View<'_>) -> Picture {
-    let mut all: Vec<(String, BTreeMap<Segment, u64>)> = Vec::new();
+    let mut all: Vec<Sums> = Vec::new();
     for (rank, of) in view.ranks() {
-        let slices = &of.slices;
         for (worker, activities) in view.flat(rank).iter().enumerate() {
-            let mut sums: BTreeMap<Segment, u64> = BTreeMap::new();
-            for activity in activities {
-                let segment = match (LegendKey::of(view, slices, activity.doing), activity.doing) {
-                    (Some(LegendKey::Idle(cause)), _) => Segment::Idle(LegendKey::Idle(cause)),
-                    (Some(body), _) => Segment::Body(body),
-                    (None, _) => Segment::Runtime,
-                };
-                *sums.entry(segment).or_default() += view.within(activity.span);
-            }
+            let sums = sums_of(view, &of.slices, activities);
             all.push((format!("{}.{worker}", of.rank.0), sums));
         }
     }
@@ -44,35 +35,58 @@ pub(crate) fn shares(view: &View<'_>) -> Picture {
     picture.across(&scale, 8.0, bottom, 10.0, |value, _| {
         format!("{value:.0} %")
     });
-    for (row, (name, sums)) in rows.iter().enumerate() {
+    for (row, of) in rows.iter().enumerate() {
         let y = 8.0 + height * row as f64;
-        picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
-        let whole: u64 = sums.values().sum();
-        let mut before = 0;
-        for (segment, sum) in sums {
-            let of = |sum: u64| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
-            let (x, end) = (of(before), of(before + sum));
-            let title = format!("{name}: {} {}", segment.shown(view), percent(*sum, whole));
-            picture.rect(&segment.css(), [x, y + 1.0, end - x, height - 2.0], &title);
-            before += sum;
-        }
+        bar(view, &mut picture, &scale, [y, height], of);
     }
-    let mut total: BTreeMap<Segment, u64> = BTreeMap::new();
-    for (segment, sum) in rows.iter().flat_map(|(_, sums)| sums) {
-        *total.entry(*segment).or_default() += sum;
-    }
-    let whole: u64 = total.values().sum();
-    let entries = total
-        .iter()
-        .filter(|(_, sum)| **sum > 0)
-        .map(|(segment, sum)| {
-            (
-                segment.css(),
-                format!("{} {}", segment.shown(view), percent(*sum, whole)),
-            )
-        });
-    picture.legend(LEFT, bottom + 36.0, &entries.collect::<Vec<_>>());
+    picture.legend(LEFT, bottom + 36.0, &legend(view, &rows));
     picture
+}
+
+/// Where one worker's time went.
+fn sums_of(view: &View<'_>, slices: &[Slice], activities: &[Activity]) -> BTreeMap<Segment, u64> {
+    let mut sums: BTreeMap<Segment, u64> = BTreeMap::new();
+    for activity in activities {
+        let segment = match (LegendKey::of(view, slices, activity.doing), activity.doing) {
+            (Some(LegendKey::Idle(cause)), _) => Segment::Idle(LegendKey::Idle(cause)),
+            (Some(body), _) => Segment::Body(body),
+            (None, _) => Segment::Runtime,
+        };
+        *sums.entry(segment).or_default() += view.within(activity.span);
+    }
+    sums
+}
+
+/// One bar with its name.
+fn bar(
+    view: &View<'_>,
+    picture: &mut Picture,
+    scale: &Scale,
+    [y, height]: [f64; 2],
+    (name, sums): &Sums,
+) {
+    picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
+    let whole: u64 = sums.values().sum();
+    let mut before = 0;
+    for (segment, sum) in sums {
+        let of = |sum: u64| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
+        let (x, end) = (of(before), of(before + sum));
+        let title = format!("{name}: {} {}", segment.shown(view), percent(*sum, whole));
+        picture.rect(&segment.css(), [x, y + 1.0, end - x, height - 2.0], &title);
+        before += sum;
+    }
+}
+
+/// What the colours of bars mean, with the share of the time of all.
+fn legend(view: &View<'_>, rows: &[Sums]) -> Vec<(String, String)> {
+    let total = added(rows);
+    let whole: u64 = total.values().sum();
+    let there = total.iter().filter(|(_, sum)| **sum > 0);
+    let entry = |(segment, sum): (&Segment, &u64)| {
+        let shown = format!("{} {}", segment.shown(view), percent(*sum, whole));
+        (segment.css(), shown)
+    };
+    there.map(entry).collect()
 }
 
 /// Parts of a worker's time, in the order of a bar.
@@ -99,7 +113,17 @@ impl Segment {
     }
 }
 
+/// A name, and where its time went.
 type Sums = (String, BTreeMap<Segment, u64>);
+
+/// Where the time of all went.
+fn added(all: &[Sums]) -> BTreeMap<Segment, u64> {
+    let mut total = BTreeMap::new();
+    for (segment, sum) in all.iter().flat_map(|(_, sums)| sums) {
+        *total.entry(*segment).or_default() += sum;
+    }
+    total
+}
 
 /// Neighbours summed up until there are few rows.
 fn grouped(all: Vec<Sums>) -> Vec<Sums> {
@@ -108,16 +132,12 @@ fn grouped(all: Vec<Sums>) -> Vec<Sums> {
         return all;
     }
     let group = |group: &[Sums]| {
-        let mut sums = BTreeMap::new();
-        for (segment, sum) in group.iter().flat_map(|(_, sums)| sums) {
-            *sums.entry(*segment).or_default() += sum;
-        }
         let name = match group {
             [(one, _)] => one.clone(),
             [(first, _), .., (last, _)] => format!("{first} to {last}"),
             [] => String::new(),
         };
-        (name, sums)
+        (name, added(group))
     };
     all.chunks(several).map(group).collect()
 }
@@ -349,7 +369,7 @@ impl Locality {
     }
 }
 
-/// One class: 40 bars; what is far above the third quartile is in the last one.
+/// One class: its bars, how many and how long its bodies are, and from when to when the bars go.
 fn histogram(
     view: &View<'_>,
     picture: &mut Picture,
@@ -357,40 +377,11 @@ fn histogram(
     times: &[(u64, Locality)],
     [left, top]: [f64; 2],
 ) {
-    const BARS: usize = 40;
-    let quartile = |part: usize| times[(times.len() - 1) * part / 4].0;
-    let (least, most) = (quartile(0), quartile(4));
-    // Outliers, after StarVZ: beyond Q3 + 1.5 (Q3 − Q1); twice that is still drawn in its place.
-    let fence = quartile(3) + 3 * (quartile(3) - quartile(1)).max(1);
-    let top_of_scale = most.min(fence).max(least + 1);
-    let bar = |time: u64| {
-        let time = time.min(top_of_scale) - least;
-        ((time as f64 / (top_of_scale - least) as f64 * BARS as f64) as usize).min(BARS - 1)
-    };
-    let mut counts = [[0_usize; 3]; BARS];
-    times
-        .iter()
-        .for_each(|(time, data)| counts[bar(*time)][*data as usize] += 1);
-    let highest = counts
-        .iter()
-        .map(|of| of.iter().sum::<usize>())
-        .max()
-        .unwrap_or(1);
+    let bins = Bins::of(times);
     let (width, bottom) = (340.0, top + 120.0);
-    let up = Scale::new(0.0, highest as f64, 0.0, 110.0);
-    for (index, of) in counts.iter().enumerate() {
-        let mut y = bottom;
-        for data in Locality::ALL {
-            let height = up.at(of[data as usize] as f64);
-            if height > 0.0 {
-                y -= height;
-                let x = left + width * index as f64 / BARS as f64;
-                picture.rect(data.css(), [x, y, width / BARS as f64 - 1.0, height], "");
-            }
-        }
-    }
+    bins.draw(picture, left, bottom, width);
     let name = view.class_name(class);
-    let (n, median) = (times.len(), time(quartile(2)));
+    let (n, median) = (times.len(), time(quartile(times, 2)));
     picture.text(
         "t",
         left,
@@ -398,13 +389,66 @@ fn histogram(
         &format!("{name}: {n} × {median} (median)"),
     );
     picture.line("a", [left, bottom, left + width, bottom]);
-    picture.text("s", left, bottom + 15.0, &time(least));
-    let beyond = times.len() - times.partition_point(|(time, _)| *time <= top_of_scale);
+    picture.text("s", left, bottom + 15.0, &time(bins.from));
+    let beyond = times.len() - times.partition_point(|(time, _)| *time <= bins.to);
     let last = match beyond {
-        0 => time(top_of_scale),
-        n => format!("{} ({n} more, up to {})", time(top_of_scale), time(most)),
+        0 => time(bins.to),
+        n => {
+            let most = time(quartile(times, 4));
+            format!("{} ({n} more, up to {most})", time(bins.to))
+        }
     };
     picture.text("s e", left + width, bottom + 15.0, &last);
+}
+
+/// Of times in order.
+fn quartile(times: &[(u64, Locality)], part: usize) -> u64 {
+    times[(times.len() - 1) * part / 4].0
+}
+
+/// How many bars a class has.
+const BARS: usize = 40;
+
+/// The bars of a class: how many bodies took so long, by where their data lay.
+struct Bins {
+    from: u64,
+    /// What takes longer is in the last one.
+    to: u64,
+    counts: [[usize; 3]; BARS],
+}
+
+impl Bins {
+    /// Times in order; what is far above the third quartile is in the last bar.
+    fn of(times: &[(u64, Locality)]) -> Self {
+        let [from, first, third, most] = [0, 1, 3, 4].map(|part| quartile(times, part));
+        // Outliers, after StarVZ: beyond Q3 + 1.5 (Q3 − Q1); twice that is still drawn in its place.
+        let fence = third + 3 * (third - first).max(1);
+        let to = most.min(fence).max(from + 1);
+        let mut counts = [[0; 3]; BARS];
+        for (time, data) in times {
+            let part = (time.min(&to) - from) as f64 / (to - from) as f64;
+            let bar = ((part * BARS as f64) as usize).min(BARS - 1);
+            counts[bar][*data as usize] += 1;
+        }
+        Bins { from, to, counts }
+    }
+
+    /// Stands the bars on the line at `bottom`.
+    fn draw(&self, picture: &mut Picture, left: f64, bottom: f64, width: f64) {
+        let highest = self.counts.iter().map(|of| of.iter().sum::<usize>()).max();
+        let up = Scale::new(0.0, highest.unwrap_or(1) as f64, 0.0, 110.0);
+        for (index, of) in self.counts.iter().enumerate() {
+            let mut y = bottom;
+            for data in Locality::ALL {
+                let height = up.at(of[data as usize] as f64);
+                if height > 0.0 {
+                    y -= height;
+                    let x = left + width * index as f64 / BARS as f64;
+                    picture.rect(data.css(), [x, y, width / BARS as f64 - 1.0, height], "");
+                }
+            }
+        }
+    }
 }
 
 /// Bodies of a class in numbers: count, sum, mean, longest.

@@ -33,6 +33,16 @@ struct RowPositions {
     bottom: f64,
 }
 
+/// What is drawn, and into what.
+struct Chart<'c, 'v> {
+    view: &'c View<'v>,
+    picture: &'c mut Picture,
+    rows: RowPositions,
+    scale: Scale,
+    /// How many more bodies may say what they are.
+    titles: usize,
+}
+
 /// Draws the chart from `top` downwards, its legend included; returns where the next thing may stand.
 pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
     let rows = RowPositions::of(view, top);
@@ -40,24 +50,31 @@ pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
     rows.names(view, picture);
     picture.time_axis(&scale, rows.top, rows.bottom);
     let mut used: BTreeMap<LegendKey, u64> = BTreeMap::new();
-    // Runs beside one another are compared at a glance.
-    let mut titles = if view.mark.is_empty() { TITLES } else { 0 };
+    let mut chart = Chart {
+        view,
+        picture,
+        rows,
+        scale,
+        // Runs beside one another are compared at a glance.
+        titles: if view.mark.is_empty() { TITLES } else { 0 },
+    };
     for (rank, _) in view.ranks() {
         for (worker, activities) in view.flat(rank).iter().enumerate() {
             let number = view.trace.ranks[rank].rank.0;
             let mark = view.mark;
-            picture.raw(&format!("<g id=\"{mark}r{number}w{worker}\">\n"));
-            let place = (rank, worker);
-            row(view, picture, &rows, &scale, place, activities, &mut titles);
-            picture.raw("</g>\n");
+            let group = format!("<g id=\"{mark}r{number}w{worker}\">\n");
+            chart.picture.raw(&group);
+            chart.row((rank, worker), activities);
+            chart.picture.raw("</g>\n");
             count(view, rank, activities, &mut used);
         }
     }
-    let failed = failures(view, picture, &rows, &scale);
-    let has_path = critical_path(view, picture, &rows, &scale);
-    let has_arrows = messages(view, picture, &rows, &scale);
+    let failed = chart.failures();
+    let has_path = chart.critical_path();
+    let has_arrows = chart.messages();
     let entries = legend(view, &used, failed, has_path, has_arrows);
-    picture.legend(LEFT, rows.bottom + 38.0, &entries)
+    let below = chart.rows.bottom + 38.0;
+    chart.picture.legend(LEFT, below, &entries)
 }
 
 impl RowPositions {
@@ -112,47 +129,6 @@ impl RowPositions {
     }
 }
 
-/// One worker's row.
-fn row(
-    view: &View<'_>,
-    picture: &mut Picture,
-    rows: &RowPositions,
-    scale: &Scale,
-    (rank, worker): (usize, usize),
-    activities: &[Activity],
-    titles: &mut usize,
-) {
-    let slices = &view.trace.ranks[rank].slices;
-    let coarse = 1 + view.workers().count() / ROWS;
-    let pixel = view.span().length() * coarse as u64 / (RIGHT - LEFT) as u64;
-    let middle = rows.middles[rank][worker];
-    let mut paths: BTreeMap<LegendKey, PathData> = BTreeMap::new();
-    for Bar { span, kind, body } in bars(activities, pixel, |doing| {
-        LegendKey::of(view, slices, doing)
-    }) {
-        let (x, end) = (scale.of(span.begin), scale.of(span.end));
-        let part = if matches!(kind, LegendKey::Idle(_)) {
-            0.3
-        } else {
-            0.92
-        };
-        let (height, width) = (part * rows.height, (end - x).max(0.3));
-        let y = middle - height / 2.0;
-        match body {
-            Some(slice) if *titles > 0 => {
-                *titles -= 1;
-                let shown = view.trace.shown(At { rank, slice });
-                let title = format!("{shown}: {} from {}", time(span.length()), time(span.begin));
-                picture.rect(&kind.css(), [x, y, width, height], &title);
-            }
-            _ => paths.entry(kind).or_default().rect(x, y, width, height),
-        }
-    }
-    for (kind, path) in &paths {
-        picture.path(&kind.css(), path);
-    }
-}
-
 impl LegendKey {
     /// Its class in the style sheet.
     pub fn css(self) -> String {
@@ -188,92 +164,133 @@ fn count(
     }
 }
 
-/// Marks of tasks that failed; returns whether there are any.
-fn failures(view: &View<'_>, picture: &mut Picture, rows: &RowPositions, scale: &Scale) -> bool {
-    let slices = view.all_slices();
-    let failed = slices
-        .filter(|(_, slice)| slice.fate == Fate::Failed)
-        .take(MARKS);
-    let mut any = false;
-    for (at, slice) in failed {
-        let x = scale.of(slice.span.begin);
-        let y = rows.middles[at.rank][usize::from(slice.worker)];
-        let width = (scale.of(slice.span.end) - x).max(3.0);
-        let title = format!("failed: {}", view.trace.shown(at));
-        picture.rect(
-            "f",
-            [x, y - rows.height * 0.46, width, rows.height * 0.92],
-            &title,
-        );
-        any = true;
-    }
-    any
-}
-
-/// The longest way through the graph; returns whether there is one.
-fn critical_path(
-    view: &View<'_>,
-    picture: &mut Picture,
-    rows: &RowPositions,
-    scale: &Scale,
-) -> bool {
-    let tasks = view.trace.limits().path_tasks;
-    let mut line = PathData::default();
-    let mut drawn: Option<(f64, f64)> = None;
-    let mut in_pixel = 0;
-    for at in tasks {
-        let slice = view.trace.slice(at);
-        let row = rows.middles[at.rank].get(usize::from(slice.worker));
-        let Some(y) = row.copied().filter(|_| view.shows(slice.span)) else {
-            continue;
-        };
-        for x in [scale.of(slice.span.begin), scale.of(slice.span.end)] {
-            match drawn {
-                None => line.from(x, y),
-                Some((before, _)) if x - before >= 1.0 => {
-                    line.to(x, y);
-                    in_pixel = 0;
+impl Chart<'_, '_> {
+    /// One worker's row.
+    fn row(&mut self, (rank, worker): (usize, usize), activities: &[Activity]) {
+        let (view, scale) = (self.view, self.scale);
+        let slices = &view.trace.ranks[rank].slices;
+        let coarse = 1 + view.workers().count() / ROWS;
+        let pixel = view.span().length() * coarse as u64 / (RIGHT - LEFT) as u64;
+        let middle = self.rows.middles[rank][worker];
+        let mut paths: BTreeMap<LegendKey, PathData> = BTreeMap::new();
+        for Bar { span, kind, body } in bars(activities, pixel, |doing| {
+            LegendKey::of(view, slices, doing)
+        }) {
+            let (x, end) = (scale.of(span.begin), scale.of(span.end));
+            let part = if matches!(kind, LegendKey::Idle(_)) {
+                0.3
+            } else {
+                0.92
+            };
+            let (height, width) = (part * self.rows.height, (end - x).max(0.3));
+            let y = middle - height / 2.0;
+            match body {
+                Some(slice) if self.titles > 0 => {
+                    self.titles -= 1;
+                    let shown = view.trace.shown(At { rank, slice });
+                    let title =
+                        format!("{shown}: {} from {}", time(span.length()), time(span.begin));
+                    self.picture
+                        .rect(&kind.css(), [x, y, width, height], &title);
                 }
-                Some((_, row)) if row != y && in_pixel < 3 => {
-                    line.to(x, y);
-                    in_pixel += 1;
-                }
-                Some(_) => continue,
+                _ => paths.entry(kind).or_default().rect(x, y, width, height),
             }
-            drawn = Some((x, y));
+        }
+        for (kind, path) in &paths {
+            self.picture.path(&kind.css(), path);
         }
     }
-    picture.path("o", &line);
-    picture.path("p", &line);
-    !line.0.is_empty()
-}
 
-/// Arrows from the sending worker to the one that read first, if they are few.
-fn messages(view: &View<'_>, picture: &mut Picture, rows: &RowPositions, scale: &Scale) -> bool {
-    if view.messages().take(ARROWS + 1).count() > ARROWS {
-        return false;
+    /// Marks of tasks that failed; returns whether there are any.
+    fn failures(&mut self) -> bool {
+        let (view, scale) = (self.view, self.scale);
+        let slices = view.all_slices();
+        let failed = slices
+            .filter(|(_, slice)| slice.fate == Fate::Failed)
+            .take(MARKS);
+        let mut any = false;
+        for (at, slice) in failed {
+            let x = scale.of(slice.span.begin);
+            let y = self.rows.middles[at.rank][usize::from(slice.worker)];
+            let width = (scale.of(slice.span.end) - x).max(3.0);
+            let title = format!("failed: {}", view.trace.shown(at));
+            self.picture.rect(
+                "f",
+                [
+                    x,
+                    y - self.rows.height * 0.46,
+                    width,
+                    self.rows.height * 0.92,
+                ],
+                &title,
+            );
+            any = true;
+        }
+        any
     }
-    let mut lines = PathData::default();
-    for arrow in arrows(view) {
-        let row = |rank: usize, at: Option<At>| {
-            let worker = at.map_or(0, |at| usize::from(view.trace.slice(at).worker));
-            rows.middles[rank].get(worker).copied()
-        };
-        let from = row(arrow.message.from, arrow.sender);
-        let to = row(arrow.message.to, arrow.reader);
-        let (Some(from), Some(to)) = (from, to) else {
-            continue;
-        };
-        let (begin, end) = (
-            scale.of(arrow.message.span.begin),
-            scale.of(arrow.message.span.end),
-        );
-        lines.from(begin, from);
-        lines.to(end, to);
-        head(&mut lines, (begin, from), (end, to));
+
+    /// The longest way through the graph; returns whether there is one.
+    fn critical_path(&mut self) -> bool {
+        let (view, scale) = (self.view, self.scale);
+        let tasks = view.trace.limits().path_tasks;
+        let mut line = PathData::default();
+        let mut drawn: Option<(f64, f64)> = None;
+        let mut in_pixel = 0;
+        for at in tasks {
+            let slice = view.trace.slice(at);
+            let row = self.rows.middles[at.rank].get(usize::from(slice.worker));
+            let Some(y) = row.copied().filter(|_| view.shows(slice.span)) else {
+                continue;
+            };
+            for x in [scale.of(slice.span.begin), scale.of(slice.span.end)] {
+                match drawn {
+                    None => line.from(x, y),
+                    Some((before, _)) if x - before >= 1.0 => {
+                        line.to(x, y);
+                        in_pixel = 0;
+                    }
+                    Some((_, row)) if row != y && in_pixel < 3 => {
+                        line.to(x, y);
+                        in_pixel += 1;
+                    }
+                    Some(_) => continue,
+                }
+                drawn = Some((x, y));
+            }
+        }
+        self.picture.path("o", &line);
+        self.picture.path("p", &line);
+        !line.0.is_empty()
     }
-    picture.path("w", &lines);
-    !lines.0.is_empty()
+
+    /// Arrows from the sending worker to the one that read first, if they are few.
+    fn messages(&mut self) -> bool {
+        let (view, scale) = (self.view, self.scale);
+        if view.messages().take(ARROWS + 1).count() > ARROWS {
+            return false;
+        }
+        let mut lines = PathData::default();
+        for arrow in arrows(view) {
+            let row = |rank: usize, at: Option<At>| {
+                let worker = at.map_or(0, |at| usize::from(view.trace.slice(at).worker));
+                self.rows.middles[rank].get(worker).copied()
+            };
+            let from = row(arrow.message.from, arrow.sender);
+            let to = row(arrow.message.to, arrow.reader);
+            let (Some(from), Some(to)) = (from, to) else {
+                continue;
+            };
+            let (begin, end) = (
+                scale.of(arrow.message.span.begin),
+                scale.of(arrow.message.span.end),
+            );
+            lines.from(begin, from);
+            lines.to(end, to);
+            head(&mut lines, (begin, from), (end, to));
+        }
+        self.picture.path("w", &lines);
+        !lines.0.is_empty()
+    }
 }
 
 /// The head of an arrow.
