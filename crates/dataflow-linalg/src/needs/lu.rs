@@ -132,69 +132,120 @@ fn by_columns<T: Scalar>(
     panel: impl Fn(&View, usize) -> [u128; 2],
 ) -> Needs {
     let view = View::of::<T>(layout);
-    let (mt, nt) = (view.mt, view.nt);
-    let element = view.element;
-    // A panel is done with before the next is gathered, and a column with its rows that move before
-    // they move again; over ranks one may be a step behind another.
-    let at_once = if view.is_spread() { 2 } else { 1 };
-    let mut of_panel = [0; 2];
-    let mut of_column = vec![0; nt];
-    let mut stacks = Vec::new();
-    let (mut received, mut made) = (0, 0);
-    for k in 0..mt.min(nt) {
-        let width = layout.tile_cols(k) as u128;
-        let rows = (layout.rows() - layout.row_range(k).start) as u128;
-        // The swaps, and the order of rows that they come to.
-        received += swaps::<T>(width) + WORD * rows + element;
-        made += WORD * rows + element;
-        if view.is_here(k, k) {
-            made += swaps::<T>(width);
-        }
-        if view.in_col(k) {
-            let [gets, makes] = panel(&view, k);
-            of_panel = [of_panel[0].max(gets), of_panel[1].max(makes)];
-            // Columns left of later panels are reordered by stacks, once.
-            stacks.push(view.rows_here(k) * width);
-        }
-        for n in (k + 1..nt).filter(|&n| view.in_col(n)) {
-            // Rows that rise and rows that fall, each with its number.
-            let moving = width * (layout.tile_cols(n) as u128 + 1);
-            of_column[n] = moving.max(of_column[n]);
-        }
-    }
-    let stacks: u128 = match view.is_spread() {
-        true => stacks.iter().sum(),
-        // The first ones are the highest.
-        false => stacks.iter().take(2 * workers).sum(),
-    };
-    let moving: u128 = of_column.iter().sum();
-    received += (at_once * (of_panel[0] + moving) + stacks) * element;
-    let panels = at_once * (of_panel[1] + 2 * moving) * element + beside;
-    made += match view.is_spread() {
-        true => panels + stacks * element,
-        // Columns of panels are reordered after the last panel, when only those behind them may move.
-        false => {
-            let behind: u128 = of_column.iter().skip(mt).sum();
-            panels.max((stacks + 2 * behind) * element)
-        }
-    };
-    let tiles = view.sum(|m, n| {
-        let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..nt);
-        let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..mt);
-        usize::from(left || upper)
-    });
-    // L of diagonal tiles stands beside them; a tile that is being sent is copied before its rows
-    // move.
-    let copies = match view.is_spread() {
-        false => view.sum_here(|m, n| usize::from(m == n)),
-        true => view.sum_here(|m, n| usize::from(m >= n) + usize::from(m == n)),
-    };
+    let panels = Panels::of::<T>(&view, workers, panel);
     let run = Needs {
         held: 0,
-        received: received.saturating_mul(view.is_spread().into()) + tiles,
-        workspace: view.kernels(workers) + made + copies,
+        received: panels.received() + received_tiles(&view),
+        workspace: view.kernels(workers) + panels.made(beside) + copies(&view),
     };
     run.beside(matrix::<T>(layout))
+}
+
+/// What the panels of a matrix take, and the columns whose rows they swap: elements where nothing
+/// else is said.
+struct Panels<'v> {
+    view: &'v View,
+    /// The most that one panel gets, and makes.
+    of_panel: [u128; 2],
+    /// The most that moves at once in each column.
+    of_column: Vec<u128>,
+    /// What stands in the stacks by which columns left of panels are reordered.
+    stacks: u128,
+    /// Bytes of swaps and orders that come from the panels, and that are made.
+    orders: [u128; 2],
+}
+
+impl<'v> Panels<'v> {
+    fn of<T: Scalar>(
+        view: &'v View,
+        workers: usize,
+        panel: impl Fn(&View, usize) -> [u128; 2],
+    ) -> Self {
+        let layout = &view.layout;
+        let mut of_panel = [0; 2];
+        let mut of_column = vec![0; view.nt];
+        let mut stacks = Vec::new();
+        let mut orders = [0; 2];
+        for k in 0..view.mt.min(view.nt) {
+            let width = layout.tile_cols(k) as u128;
+            let rows = (layout.rows() - layout.row_range(k).start) as u128;
+            // The swaps, and the order of rows that they come to.
+            let (swaps, order) = (swaps::<T>(width), WORD * rows + view.element);
+            orders[0] += swaps + order;
+            orders[1] += order + u128::from(view.is_here(k, k)) * swaps;
+            if view.in_col(k) {
+                let [gets, makes] = panel(view, k);
+                of_panel = [of_panel[0].max(gets), of_panel[1].max(makes)];
+                // Columns left of later panels are reordered by stacks, once.
+                stacks.push(view.rows_here(k) * width);
+            }
+            for n in (k + 1..view.nt).filter(|&n| view.in_col(n)) {
+                // Rows that rise and rows that fall, each with its number.
+                let moving = width * (layout.tile_cols(n) as u128 + 1);
+                of_column[n] = moving.max(of_column[n]);
+            }
+        }
+        let at_once = match view.is_spread() {
+            true => stacks.len(),
+            // The first ones are the highest.
+            false => 2 * workers,
+        };
+        Panels {
+            view,
+            of_panel,
+            of_column,
+            stacks: stacks.iter().take(at_once).sum(),
+            orders,
+        }
+    }
+
+    /// How many are there at once. A panel is done with before the next is gathered, and a column with
+    /// its rows that move before they move again; over ranks one may be a step behind another.
+    fn at_once(&self) -> u128 {
+        if self.view.is_spread() { 2 } else { 1 }
+    }
+
+    /// What moves at once in the columns from this one on.
+    fn moving(&self, first: usize) -> u128 {
+        self.of_column.iter().skip(first).sum()
+    }
+
+    /// Bytes that come from other ranks.
+    fn received(&self) -> u128 {
+        if !self.view.is_spread() {
+            return 0;
+        }
+        let elements = self.at_once() * (self.of_panel[0] + self.moving(0)) + self.stacks;
+        self.orders[0] + elements * self.view.element
+    }
+
+    /// Bytes that are made here.
+    fn made(&self, beside: u128) -> u128 {
+        let element = self.view.element;
+        let panels = self.at_once() * (self.of_panel[1] + 2 * self.moving(0)) * element + beside;
+        if self.view.is_spread() {
+            return self.orders[1] + panels + self.stacks * element;
+        }
+        // Columns of panels are reordered after the last panel, when only those behind them may move.
+        let behind = 2 * self.moving(self.view.mt);
+        self.orders[1] + panels.max((self.stacks + behind) * element)
+    }
+}
+
+/// Bytes of tiles that come from other ranks: left ones along their row, upper ones down their column.
+fn received_tiles(view: &View) -> u128 {
+    view.sum(|m, n| {
+        let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
+        let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
+        usize::from(left || upper)
+    })
+}
+
+/// Bytes of copies: L of diagonal tiles stands beside them; a tile that is being sent is copied before
+/// its rows move.
+fn copies(view: &View) -> u128 {
+    let of_left = usize::from(view.is_spread());
+    view.sum_here(|m, n| of_left * usize::from(m >= n) + usize::from(m == n))
 }
 
 /// Bytes of the row swaps of a panel, and of what they come to.
