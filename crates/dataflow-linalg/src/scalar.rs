@@ -228,6 +228,13 @@ mod sealed {
     impl Sealed for super::c64 {}
 }
 
+/// The tile order for a matrix of order n, by a table of orders up to which a side of a tile has so many
+/// sub-tiles; of larger matrices it has `largest`.
+pub(crate) fn tile_order<T: Scalar>(table: &[(usize, usize)], largest: usize, n: usize) -> usize {
+    let row = table.iter().find(|(up_to, _)| n <= *up_to);
+    T::SUB_TILE_ORDER * row.map_or(largest, |(_, sub_tiles)| *sub_tiles)
+}
+
 macro_rules! real_scalar {
     ($real:ident, $precision:ident, $lower:ident, $epsilon:expr, $order:expr) => {
         impl Scalar for $real {

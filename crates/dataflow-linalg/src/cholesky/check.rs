@@ -272,17 +272,10 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 }
             }
             Add { m, n } => {
-                let [total, part] = flows.slots();
-                let total = total.update();
-                if self.neighbours(m, n)[0].is_none() {
-                    rest::clear(total);
-                }
+                let is_first = self.neighbours(m, n)[0].is_none();
                 let (m, n) = (m as usize, n as usize);
-                let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
-                let of_tile = SumsView::both(part.read(), shape);
-                let place = (self.all.row_range(m).start, self.all.col_range(n).start);
-                let (all, extent) = (self.l.rows(), Extent::of(Structure::Lower, m, n));
-                rest::add(total, (all, all), of_tile, place, extent);
+                let extent = Extent::of(Structure::Lower, m, n);
+                rest::sum_up(flows, is_first, &self.all, (m, n), extent);
             }
         }
         Ok(())

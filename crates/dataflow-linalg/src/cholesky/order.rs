@@ -1,6 +1,6 @@
 //! The tile order that suits a factorisation, where the user names none.
 
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, tile_order};
 
 /// Largest order of the matrix, and how many sub-tiles a side of its tiles has.
 ///
@@ -24,8 +24,7 @@ const LARGEST: usize = 4;
 /// assert_eq!(default_tile_order::<f64>(4000), 384);
 /// ```
 pub fn default_tile_order<T: Scalar>(n: usize) -> usize {
-    let row = TABLE.iter().find(|(largest, _)| n <= *largest);
-    T::SUB_TILE_ORDER * row.map_or(LARGEST, |(_, sub_tiles)| *sub_tiles)
+    tile_order::<T>(&TABLE, LARGEST, n)
 }
 
 #[cfg(test)]

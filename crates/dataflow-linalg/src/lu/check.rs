@@ -448,17 +448,9 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             Give { .. } => {}
             Subtract { m, n, k } => self.subtract((m, n, k), flows),
             Add { m, n } => {
-                let [total, part] = flows.slots();
-                let total = total.update();
-                if self.neighbours(m, n)[0].is_none() {
-                    rest::clear(total);
-                }
-                let (m, n) = (m as usize, n as usize);
-                let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
-                let of_tile = SumsView::both(part.read(), shape);
-                let place = (self.all.row_range(m).start, self.all.col_range(n).start);
-                let all = (self.lu.rows(), self.lu.cols());
-                rest::add(total, all, of_tile, place, Extent::Whole);
+                let is_first = self.neighbours(m, n)[0].is_none();
+                let tile = (m as usize, n as usize);
+                rest::sum_up(flows, is_first, &self.all, tile, Extent::Whole);
             }
         }
         Ok(())

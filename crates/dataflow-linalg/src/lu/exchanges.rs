@@ -1,5 +1,6 @@
 //! Exchanges: what incremental pivoting leaves beside the tiles.
 
+use super::pivots::expect_same_layout;
 use crate::error::LinalgError;
 use crate::matrix::digest::Digest;
 use crate::matrix::{Layout, Tile, TiledMatrix};
@@ -40,17 +41,7 @@ impl<T: Scalar> Exchanges<T> {
 
     /// Refuses a matrix of another shape, cut or distribution.
     pub(super) fn expect_of(&self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
-        if self.layout == *a.layout() {
-            return Ok(());
-        }
-        let text = format!(
-            "exchanges of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
-            self.layout.rows(),
-            self.layout.cols(),
-            a.rows(),
-            a.cols()
-        );
-        Err(LinalgError::Shape(text))
+        expect_same_layout("exchanges", &self.layout, a)
     }
 
     pub(super) fn store(&self) -> &Store<Tile<T>> {

@@ -1,6 +1,6 @@
 //! The default tile order.
 
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, tile_order};
 
 /// Largest n, and how many sub-tiles a side a tile of such a matrix has: the best or as good at 1000,
 /// 2000 and 4000 in a sweep on two cores, the smallest of such by far on more (`benches/README.md`).
@@ -21,6 +21,5 @@ const LARGEST: usize = 4;
 /// assert_eq!(default_tile_order::<f64>(4000, 4000), 384);
 /// ```
 pub fn default_tile_order<T: Scalar>(m: usize, n: usize) -> usize {
-    let row = TABLE.iter().find(|(largest, _)| m.min(n) <= *largest);
-    T::SUB_TILE_ORDER * row.map_or(LARGEST, |(_, sub_tiles)| *sub_tiles)
+    tile_order::<T>(&TABLE, LARGEST, m.min(n))
 }

@@ -103,17 +103,7 @@ impl<T: Scalar> Pivots<T> {
 
     /// Refuses a matrix of another shape, cut or distribution.
     pub(super) fn expect_of(&self, a: &TiledMatrix<T>) -> Result<(), LinalgError> {
-        if self.layout == *a.layout() {
-            return Ok(());
-        }
-        let text = format!(
-            "pivots of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
-            self.layout.rows(),
-            self.layout.cols(),
-            a.rows(),
-            a.cols()
-        );
-        Err(LinalgError::Shape(text))
+        expect_same_layout("pivots", &self.layout, a)
     }
 
     /// Refuses pivots of which no factorisation has made those of each step; all are this rank's.
@@ -131,6 +121,25 @@ impl<T: Scalar> Pivots<T> {
     pub(super) fn store(&self) -> &Store<Tile<T>> {
         &self.store
     }
+}
+
+/// Refuses a matrix of another shape, cut or distribution than `what` belongs to.
+pub(super) fn expect_same_layout<T: Scalar>(
+    what: &str,
+    own: &Layout,
+    a: &TiledMatrix<T>,
+) -> Result<(), LinalgError> {
+    if own == a.layout() {
+        return Ok(());
+    }
+    let text = format!(
+        "{what} of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
+        own.rows(),
+        own.cols(),
+        a.rows(),
+        a.cols()
+    );
+    Err(LinalgError::Shape(text))
 }
 
 /// Refuses a matrix of which only a triangle is stored.

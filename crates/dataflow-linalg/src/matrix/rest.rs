@@ -5,12 +5,14 @@
 //! nothing more is subtracted, the sums of what is left take the elements' place. Sums are `f64`, whose bits
 //! stand in the place of elements, since what flows is a tile. Nobody else knows.
 
+use super::layout::Layout;
 use super::norm::{Extent, Sums};
 use super::tile::{Format, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::{Executor, Memory};
 use dataflow_core::rank::Rank;
+use dataflow_core::space::Flows;
 use std::sync::Arc;
 
 /// How many sums there are of a tile or a matrix of this shape.
@@ -34,11 +36,6 @@ pub(crate) fn keep_on_rank_0<T: Scalar>(total: &Store<Tile<T>>, on: &dyn Executo
     if on.courier().rank() != Rank(0) {
         drop(total.take(0).map(Version::into_datum));
     }
-}
-
-/// Forgets what was added before.
-pub(crate) fn clear<T: Scalar>(total: &mut Tile<T>) {
-    bytemuck::fill_zeroes(total.as_mut_slice());
 }
 
 /// A tile of which nothing is subtracted yet, given column-major without gaps.
@@ -108,8 +105,34 @@ impl<'t> SumsView<'t> {
     }
 }
 
+/// Adds the sums of tile (m, n) of a matrix: its total is updated and they are read. The first tile forgets
+/// what was added before.
+pub(crate) fn sum_up<T: Scalar>(
+    flows: &mut Flows<'_, Tile<T>>,
+    is_first: bool,
+    layout: &Layout,
+    (m, n): (usize, usize),
+    extent: Extent,
+) {
+    let [total, part] = flows.slots();
+    let total = total.update();
+    if is_first {
+        bytemuck::fill_zeroes(total.as_mut_slice());
+    }
+    let shape = (layout.tile_rows(m), layout.tile_cols(n));
+    let of_tile = SumsView::both(part.read(), shape);
+    let place = (layout.row_range(m).start, layout.col_range(n).start);
+    add(
+        total,
+        (layout.rows(), layout.cols()),
+        of_tile,
+        place,
+        extent,
+    );
+}
+
 /// Adds the sums of a tile, whose first entry is `(row, col)`, and those of what is left of it.
-pub(crate) fn add<T: Scalar>(
+fn add<T: Scalar>(
     total: &mut Tile<T>,
     all: (usize, usize),
     of_tile: [SumsView<'_>; 2],

@@ -13,7 +13,7 @@
 //! diagonal tile once for both. Who gives does not wait: what comes too early stays with its owner, since
 //! ranks ask for data by urgency, and for so many bytes at a time only.
 
-use super::triangular::{TriangularOperand, expect_fit};
+use super::triangular::{TriangularOperand, expect_fit, extents};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, scale, trsm_op, trsm_unit};
 use crate::matrix::{Tile, TiledMatrix};
@@ -96,10 +96,7 @@ impl<'a, T: Scalar> Substitution<'a, T> {
         backend: Backend,
     ) -> Result<Self, LinalgError> {
         expect_fit(side, a, b)?;
-        let (along, columns) = match side {
-            Side::Left => (b.mt(), b.nt()),
-            Side::Right => (b.nt(), b.mt()),
-        };
+        let (nt, columns) = extents(side, b);
         let form = TriangleForm {
             op: a.op,
             shape: (a.triangle, a.diagonal),
@@ -113,8 +110,8 @@ impl<'a, T: Scalar> Substitution<'a, T> {
             alpha,
             b,
             backend,
-            nt: along as u32,
-            columns: columns as u32,
+            nt,
+            columns,
             of_unit: false,
         })
     }

@@ -109,18 +109,15 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         backend: Backend,
     ) -> Result<Self, LinalgError> {
         expect_fit(side, a, b)?;
-        let (along, columns) = match side {
-            Side::Left => (b.mt(), b.nt()),
-            Side::Right => (b.nt(), b.mt()),
-        };
+        let (nt, columns) = extents(side, b);
         Ok(Triangular {
             side,
             alpha,
             a,
             b,
             backend,
-            nt: along as u32,
-            columns: columns as u32,
+            nt,
+            columns,
         })
     }
 
@@ -177,6 +174,15 @@ impl<'a, T: Scalar> Triangular<'a, T> {
         };
         gemm_add(self.backend, T::one(), left, right, tile);
     }
+}
+
+/// Tiles of the triangle along its diagonal, and tile columns of B; its tile rows from the right.
+pub(super) fn extents<T: Scalar>(side: Side, b: &TiledMatrix<T>) -> (u32, u32) {
+    let (along, columns) = match side {
+        Side::Left => (b.mt(), b.nt()),
+        Side::Right => (b.nt(), b.mt()),
+    };
+    (along as u32, columns as u32)
 }
 
 /// Refuses a triangle and a matrix of which there is no product.

@@ -1,7 +1,7 @@
 //! Which tile order and inner block size to take: the best or as good on two workers in a sweep
 //! (`benches/README.md`), and of those as good the smallest, which leaves more to do side by side.
 
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, tile_order};
 
 /// Up to this order of the matrix (of its shorter side), so many sub-tiles a side.
 const TABLE: [(usize, usize); 3] = [(500, 1), (800, 2), (2200, 3)];
@@ -14,8 +14,7 @@ const LARGEST: usize = 4;
 /// A function of the shape and the kind of number alone: if it depended on the number of threads,
 /// so would the bits of R.
 pub fn default_tile_order<T: Scalar>(m: usize, n: usize) -> usize {
-    let row = TABLE.iter().find(|(largest, _)| m.min(n) <= *largest);
-    T::SUB_TILE_ORDER * row.map_or(LARGEST, |(_, sub_tiles)| *sub_tiles)
+    tile_order::<T>(&TABLE, LARGEST, m.min(n))
 }
 
 /// A good inner block size for tiles of order `nb`.
