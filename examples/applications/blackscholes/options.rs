@@ -124,6 +124,12 @@ const STRIKES: [(f64, [f64; 3]); 2] = [(100.0, [90.0, 100.0, 110.0]), (50.0, [41
 const PAIRS: [(f64, f64); 6] =
     [(0.05, 0.05), (0.15, 0.15), (0.25, 0.25), (0.35, 0.35), (0.45, 0.4), (0.65, 0.75)];
 
+/// Calls and puts at each spot, with the strikes there.
+fn kinds() -> impl Iterator<Item = (f64, [f64; 3], bool)> {
+    let both = |(spot, strikes)| [false, true].map(move |is_put| (spot, strikes, is_put));
+    STRIKES.into_iter().flat_map(both)
+}
+
 /// The 1000 options that the inputs of PARSEC 3.0 repeat, 821 of them distinct.
 fn parsec() -> Vec<Contract> {
     let option = |spot, strike, rate, volatility, time, is_put| Contract {
@@ -142,31 +148,26 @@ fn parsec() -> Vec<Contract> {
         option(100.0, 100.0, 0.05, 0.15, 1.0, false),
         option(60.0, 65.0, 0.08, 0.3, 0.25, false),
     ];
-    let mut over =
-        |rates: &[f64], times: &[f64]| {
-            for &rate in rates {
-                for (spot, strikes) in STRIKES {
-                    for is_put in [false, true] {
-                        for volatility in [0.1, 0.25, 0.5] {
-                            for strike in strikes {
-                                let each = times.iter();
-                                list.extend(each.map(|&time| {
-                                    option(spot, strike, rate, volatility, time, is_put)
-                                }));
-                            }
-                        }
+    let mut over = |rates: &[f64], times: &[f64]| {
+        for &rate in rates {
+            for (spot, strikes, is_put) in kinds() {
+                for volatility in [0.1, 0.25, 0.5] {
+                    for strike in strikes {
+                        let each = times.iter();
+                        list.extend(
+                            each.map(|&time| option(spot, strike, rate, volatility, time, is_put)),
+                        );
                     }
                 }
             }
-        };
+        }
+    };
     over(&[0.1, 0.0275, 0.05, 0.0725, 0.0825], &[0.1, 0.5, 1.0]);
     over(&[0.0275], &[0.05, 0.15, 0.25, 0.35, 0.4, 0.75]);
-    for (spot, strikes) in STRIKES {
-        for is_put in [false, true] {
-            for strike in [strikes; 3].concat() {
-                let paired = PAIRS.iter();
-                list.extend(paired.map(|&(v, time)| option(spot, strike, 0.0275, v, time, is_put)));
-            }
+    for (spot, strikes, is_put) in kinds() {
+        for strike in [strikes; 3].concat() {
+            let paired = PAIRS.iter();
+            list.extend(paired.map(|&(v, time)| option(spot, strike, 0.0275, v, time, is_put)));
         }
     }
     let last = PAIRS[2..5].iter();
