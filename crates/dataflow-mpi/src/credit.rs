@@ -8,6 +8,9 @@
 //! Bytes under way never exceed the credit. What is said is how many bytes arrived in all, so a
 //! later word makes up for an earlier one.
 
+/// No credit is larger: what travels inside of one message is counted in 32 bits.
+pub const MOST: usize = 1 << 30;
+
 /// One rank's credit with another, and the other's with it.
 #[derive(Clone, Debug)]
 pub struct Credit {
@@ -19,10 +22,10 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// At most so many bytes under way.
+    /// At most so many bytes under way, and never more than [`MOST`].
     pub fn new(most: usize) -> Self {
         Credit {
-            most: most as u64,
+            most: most.min(MOST) as u64,
             sent: 0,
             returned: 0,
             arrived: 0,
@@ -87,6 +90,13 @@ mod tests {
         assert!(credit.returned(60));
         assert_eq!(credit.under_way(), 40);
         assert!(credit.spend(60) && !credit.spend(1));
+    }
+
+    /// The length of a message wrapped, and its receiver took the rest for other messages.
+    #[test]
+    fn however_much_is_asked_for_no_message_is_longer_than_can_be_said() {
+        let mut credit = Credit::new(usize::MAX);
+        assert!(!credit.spend(u32::MAX as usize + 1) && credit.spend(MOST) && !credit.spend(1));
     }
 
     #[test]

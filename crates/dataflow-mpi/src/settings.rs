@@ -26,7 +26,8 @@ pub struct Settings {
     /// packets to one rank leave at least this far apart; messages in between go with the next. What
     /// follows data of that rank leaves at once.
     pub hold: Duration,
-    /// How many inline bytes may be under way from one rank to another. Agreed on by all ranks.
+    /// How many inline bytes may be under way from one rank to another; more than 1 GiB count as that.
+    /// Agreed on by all ranks.
     pub credit_bytes: usize,
     /// How many bytes this rank may have requested and not yet received; one datum is always allowed.
     /// If it is more than the network needs to stay busy, urgent data wait behind others.
