@@ -103,6 +103,41 @@ fn every_grid_leaves_the_tiles_that_one_rank_leaves_and_sends_a_task_to_a_rank_o
     }
 }
 
+/// Threads that served one rank waited for the other, which no thread served.
+#[cfg(feature = "rayon")]
+#[test]
+fn ranks_that_share_a_pool_of_rayon_are_refused_and_ranks_with_a_pool_each_are_not() {
+    use dataflow_core::port::OnRayon;
+    let pool = |n| {
+        rayon_core::ThreadPoolBuilder::new()
+            .num_threads(n)
+            .build()
+            .unwrap()
+    };
+    for n_threads in 1..4 {
+        let shared = pool(n_threads);
+        let errors = within(
+            || format!("two ranks on a pool of {n_threads}"),
+            || {
+                on_ranks(2, (1, 2), |courier| {
+                    let on_shared = OnRayon(&shared);
+                    let on = Context::new(&on_shared).across(courier);
+                    let error = run_across(&Cholesky::new(4, (1, 2)), &on).unwrap_err();
+                    let (own, four) = (pool(n_threads), Cholesky::new(4, (1, 2)));
+                    let on_own = OnRayon(&own);
+                    run_across(&four, &Context::new(&on_own).across(courier)).unwrap();
+                    error
+                })
+            },
+        );
+        for error in errors.0 {
+            assert_eq!(error.kind(), Kind::SchedulerFailed, "{error}");
+            assert!(error.message().contains("a pool each"), "{error}");
+        }
+        run(&Cholesky::new(4, (1, 1)), &OnRayon(&shared)).unwrap();
+    }
+}
+
 #[test]
 fn a_failing_body_is_the_same_error_on_every_rank_and_a_panic_too() {
     for panics in [false, true] {

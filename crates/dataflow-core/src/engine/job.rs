@@ -78,6 +78,12 @@ impl Job {
         self.bell.has_mail()
     }
 
+    /// Whether the run is across ranks: it may not end before others have.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn is_across(&self) -> bool {
+        self.bell.across
+    }
+
     /// Blocks until there is [mail](Self::has_mail) or the job is over: for executors whose
     /// workers have nothing else to wait for.
     pub fn wait_mail(&self) {
@@ -145,6 +151,9 @@ pub(crate) struct Bell {
     /// The same as `heard.mail`, for a glance.
     mail: AtomicBool,
     wake: OnceLock<Wake>,
+    /// Whether mail may come at all.
+    #[cfg(feature = "rayon")]
+    across: bool,
 }
 
 type Wake = Box<dyn Fn() + Send + Sync>;
@@ -158,6 +167,15 @@ struct BellState {
 }
 
 impl Bell {
+    /// Of a run across ranks.
+    pub fn across() -> Self {
+        Bell {
+            #[cfg(feature = "rayon")]
+            across: true,
+            ..Bell::default()
+        }
+    }
+
     /// There is mail; called under the lock that keeps it. Says whether there was none before: then
     /// the caller must [ring](Self::ring_mail) after that lock.
     #[must_use]

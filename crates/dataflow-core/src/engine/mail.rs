@@ -47,7 +47,7 @@ impl Mail {
     pub fn new(ledger: &Arc<Ledger>, mailed: Option<Mailed>) -> Self {
         Mail {
             ledger: ledger.clone(),
-            bell: Arc::default(),
+            bell: Arc::new(Bell::across()),
             job: OnceLock::new(),
             kept: Mutex::default(),
             mailed,

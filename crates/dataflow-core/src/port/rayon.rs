@@ -3,15 +3,23 @@
 //! Rayon's threads become workers of the job while it lasts; no further thread is started. The
 //! queue is one heap under a lock: for tasks of some microseconds and more. `dataflow-numa` has
 //! the fine-grained workers.
+//!
+//! # Law
+//! A thread that serves a run leaves it when that is over. So a pool serves one run across ranks at a time:
+//! of two ranks on one pool, each would wait for what the other may not begin.
 
 use super::{Executor, Job, Lane, Word};
-use std::collections::BinaryHeap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use rayon_core::ThreadPool;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Runs jobs on the threads of a pool.
 ///
 /// A thread of the pool that is busy elsewhere joins when it is free, or finds that the job is over. The
 /// job starts without it, but `execute` returns only when each thread has been there.
+///
+/// Ranks that are threads of one process need a pool each: a run across ranks on a pool that serves another
+/// one is refused, on all ranks ([`Kind::SchedulerFailed`](crate::error::Kind::SchedulerFailed)).
 ///
 /// # Examples
 /// ```
@@ -33,7 +41,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct OnRayon<'p>(pub &'p rayon_core::ThreadPool);
+pub struct OnRayon<'p>(pub &'p ThreadPool);
 
 impl Executor for OnRayon<'_> {
     fn n_workers(&self) -> usize {
@@ -41,6 +49,10 @@ impl Executor for OnRayon<'_> {
     }
 
     fn execute(&self, job: &Arc<Job>) {
+        let across = job.is_across().then(|| Across::begin(self.0));
+        if let Some(None) = across {
+            return refuse(job);
+        }
         let queue = Arc::new(Queue::default());
         let rung = queue.clone();
         job.on_mail(move || rung.ring());
@@ -49,6 +61,38 @@ impl Executor for OnRayon<'_> {
             scope.spawn_broadcast(move |_, thread| queue.serve(thread.index(), job));
         });
     }
+}
+
+fn refuse(job: &Job) {
+    if let Some(inside) = job.enter() {
+        let text = "its thread pool serves another run across ranks already, and each would wait for the \
+                    other (ranks that are threads of one process need a pool each)";
+        inside.refuse(text.into());
+    }
+}
+
+/// A pool, by its address, as long as it serves a run across ranks.
+struct Across(usize);
+
+impl Across {
+    /// `None` if the pool serves one already.
+    fn begin(pool: &ThreadPool) -> Option<Self> {
+        let pool = std::ptr::from_ref(pool).addr();
+        // Not `then_some`: one that is dropped ends.
+        serving().insert(pool).then(|| Across(pool))
+    }
+}
+
+impl Drop for Across {
+    fn drop(&mut self) {
+        serving().remove(&self.0);
+    }
+}
+
+/// The pools that serve runs across ranks.
+fn serving() -> MutexGuard<'static, BTreeSet<usize>> {
+    static SERVING: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+    SERVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ready words by priority, then by age, the youngest first; shared by all threads of a job.
