@@ -275,6 +275,39 @@ fn a_matrix_that_is_not_positive_definite_is_the_same_error_on_every_rank() {
     }
 }
 
+/// Only the rank whose entry it was had an error, and the others waited for its part in the next run.
+#[test]
+fn an_entry_that_panics_in_a_check_of_qr_is_the_same_error_on_every_rank() {
+    let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
+    let (errors, _) = on_ranks(4, (1, 2), |courier| {
+        let layout = Layout::general(N, 29, NB).unwrap();
+        let layout = layout.distributed(grid, courier.rank()).unwrap();
+        let on = Context::new(&Inline).across(courier);
+        let a = TiledMatrix::<f64>::from_entries(layout, &Random::new(3));
+        let q = Reflectors::new(
+            &layout,
+            Options {
+                tree: Tree::Greedy,
+                ib: 3,
+            },
+        );
+        qr::Factor::new(&a, &q, Backend::Faer)
+            .unwrap()
+            .run(&on)
+            .unwrap();
+        let original = |i: usize, j: usize| match (i, j) {
+            (NB, 0) => panic!("out of ink"),
+            _ => Random::new(3).entry(i, j),
+        };
+        let error = qr::check(&original, &a, &q, &on).unwrap_err();
+        // All go on together.
+        qr::check(&Random::new(3), &a, &q, &on).unwrap();
+        error.to_string()
+    });
+    assert!(errors[0].contains("out of ink"), "{}", errors[0]);
+    assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+}
+
 /// This rank's part of a matrix over a grid.
 fn part<T: Scalar>(
     layout: Layout,

@@ -14,7 +14,8 @@ use crate::scalar::Scalar;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Context, Executor, Memory};
 use dataflow_core::prelude::*;
-use dataflow_core::{Error, Report};
+use dataflow_core::space::Independent;
+use dataflow_core::{Error, Report, run_across};
 use std::sync::Arc;
 
 /// The tile that a task makes.
@@ -32,7 +33,8 @@ impl<T: Scalar> TiledMatrix<T> {
     /// that makes it. A monitor watches it only if there is no other rank.
     ///
     /// # Errors
-    /// If the executor cannot run; the entries cannot fail.
+    /// If the executor cannot run, or an entry panics. Other ranks do not hear of it: a rank that gets the
+    /// error ends, for they wait for it in their next run.
     ///
     /// # Examples
     /// ```
@@ -90,6 +92,24 @@ impl<T: Scalar> TiledMatrix<T> {
             false => Report::default(),
         };
         Ok((made, report))
+    }
+
+    /// The same with entries that may panic, called by all ranks: if they do on one, all have its error.
+    pub(crate) fn beside_of_user(
+        layout: Layout,
+        memory: &Arc<dyn Memory>,
+        entries: &impl Entries<T>,
+        on: &dyn Executor,
+    ) -> Result<Self, Error> {
+        let made = TiledMatrix::beside(layout, memory, entries, on).map(|(made, _)| made);
+        let fault = made.as_ref().err();
+        let tell = |_| fault.map_or(Ok(()), |fault| Err(fault.clone().into()));
+        let n_ranks = on.courier().n_ranks() as u32;
+        let told = Independent::new("filled", n_ranks.into(), tell).across(n_ranks);
+        if n_ranks > 1 {
+            run_across(&told, on)?;
+        }
+        made
     }
 }
 

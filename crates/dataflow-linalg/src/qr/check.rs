@@ -38,7 +38,7 @@ pub struct Ratios {
 /// About three times the flops of the factorisation, and three matrices like A.
 ///
 /// # Errors
-/// If a tile is not at hand; if a run fails.
+/// If a tile is not at hand; if a run fails, or an entry of A panics: on all ranks.
 pub fn check<T: Scalar>(
     original: &impl Entries<T>,
     a: &TiledMatrix<T>,
@@ -46,8 +46,8 @@ pub fn check<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Ratios, LinalgError> {
     let (m, k) = (a.rows(), a.rows().min(a.cols()));
-    let rest = TiledMatrix::beside(*a.layout(), a.memory(), original, on);
-    let (rest, _) = rest.map_err(LinalgError::Run)?;
+    let rest = TiledMatrix::beside_of_user(*a.layout(), a.memory(), original, on);
+    let rest = rest.map_err(LinalgError::Run)?;
     let norm = norm(&rest, Norm::One, on).map_err(LinalgError::Run)?;
     let (formed, r) = (form(a, q, k, Backend::Faer, on)?, triangle(a, on)?);
     // A ← A − Q·R
