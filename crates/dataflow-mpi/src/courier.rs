@@ -188,6 +188,11 @@ impl Courier for Messenger {
         self.n_ranks
     }
 
+    fn simulated_time(&self) -> Option<Duration> {
+        let host = &self.thread.progress.host;
+        host.is_virtual().then(|| host.now())
+    }
+
     fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
         let progress = &self.thread.progress;
         let answer = Promise::new(&*progress.host);

@@ -6,6 +6,7 @@ use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Block, Context, Courier, Heap, Inline, Shuffled, Wire};
 use dataflow_core::prelude::*;
+use dataflow_core::recursion::{Call, Recursive, recurse_across};
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
@@ -14,6 +15,7 @@ use engine::{Random, in_this, in_world};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -250,6 +252,59 @@ fn workers_without_a_stack_post_without_waiting_where_posts_are_to_wait() {
         });
         assert_eq!(courses[0], courses[1], "on fibers and on threads");
     }
+}
+
+/// Each call forks into two, down to a depth. It takes so long by the world's clock, and by the machine's.
+#[derive(Default)]
+struct Doubling {
+    spends: Duration,
+    sleeps: Duration,
+    n_calls: AtomicU64,
+}
+
+impl Recursive for Doubling {
+    type Argument = u64;
+    type Value = u64;
+
+    fn call(&self, depth: u64) -> Result<Call<Self>, TaskError> {
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
+        spend(self.spends);
+        thread::sleep(self.sleeps);
+        Ok(match depth {
+            0 => Call::Done(1),
+            _ => Call::fork([depth - 1; 2], |values| values.into_iter().sum()),
+        })
+    }
+}
+
+/// Ranks waited for each other by the machine's clock, where time stood still; and that clock said when calls
+/// were slow.
+#[test]
+fn how_far_the_top_of_a_recursion_reaches_is_told_by_the_clock_of_the_world() {
+    let run = |spends, sleeps| {
+        let (spends, sleeps) = (Duration::from_micros(spends), Duration::from_micros(sleeps));
+        let settings = Settings::default();
+        let story = in_world(Weather::default(), 2, &settings, move |here, world| {
+            let workers = VirtualWorkers::new(world, here.rank(), 1);
+            let problem = Doubling {
+                spends,
+                sleeps,
+                ..Doubling::default()
+            };
+            let on = Context::new(&workers).across(&here);
+            let (value, _) = recurse_across(&problem, 6, &on).unwrap();
+            assert_eq!(value, 64);
+            problem.n_calls.into_inner()
+        });
+        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+        (story.told.iter().sum::<u64>(), story.lasted, story.digest)
+    };
+    let fine = run(0, 0);
+    assert_eq!(run(0, 400), fine);
+    // Of 127 calls the top is made on both ranks.
+    let slow = run(400, 0);
+    assert!(127 < slow.0 && slow.0 < fine.0, "{slow:?}, {fine:?}");
+    assert_eq!(run(400, 0), slow);
 }
 
 #[test]

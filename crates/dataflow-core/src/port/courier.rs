@@ -36,6 +36,12 @@ pub trait Courier: Send + Sync {
     /// Number of ranks; tasks placed on a rank outside `0..n_ranks` are a named error.
     fn n_ranks(&self) -> usize;
 
+    /// The time of the simulated world that this rank lives in, where nothing may wait by the machine's;
+    /// `None` on a machine.
+    fn simulated_time(&self) -> Option<Duration> {
+        None
+    }
+
     /// Opens the next run: waits until every rank has opened it and compares the terms.
     ///
     /// # Errors

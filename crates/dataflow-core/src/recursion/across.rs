@@ -7,11 +7,12 @@
 //! 0, which joins the top, and the outermost value travels back.
 //!
 //! A top may be narrow or take long. So now and then the ranks agree to go on, by a run of one word: it
-//! ends on all of them if one was cancelled meanwhile, and tells them whether rank 0 found the calls slow.
+//! ends on all of them if one was cancelled meanwhile, and tells them whether rank 0 found the calls slow
+//! and, if not, when to agree again. In a simulated world rank 0 goes by the clock of that world.
 //!
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
-use super::top::{Seat, Top, is_slow};
+use super::top::{Seat, Top, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
@@ -19,9 +20,10 @@ use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering};
+use crate::trace::Tracer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
 /// returns the value on each rank, and the number of calls made on this one. On a single rank it is the
@@ -46,7 +48,9 @@ where
     }
     let start = Instant::now();
     let seat = Seat { rank, n_ranks };
-    let unfold = || Top::unfold(problem, argument, seat, |spent| agree_to_go_on(spent, on));
+    let agree = |n_calls, spent| agree_to_go_on(makes_unasked(n_calls, spent), on);
+    let now = || courier.simulated_time().unwrap_or_else(|| start.elapsed());
+    let unfold = || Top::unfold(problem, argument, seat, now, agree);
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
         let text = format!("call panicked: {}", buried(panic));
         Err(Error::new(Kind::TaskPanicked, None, text))
@@ -78,20 +82,28 @@ where
     }
 }
 
-/// Whether rank 0, having spent so long, found the calls slow; ends on all ranks if one was cancelled.
-/// No run of the program's: it is not recorded.
-fn agree_to_go_on(spent: Duration, on: &dyn Executor) -> Result<bool, Error> {
+/// How many calls more rank 0 makes unasked; ends on all ranks if one was cancelled. No run of the
+/// program's: it is not recorded.
+fn agree_to_go_on(unasked: usize, on: &dyn Executor) -> Result<usize, Error> {
+    let courier = on.courier();
     let asked = Asked {
-        n_ranks: on.courier().n_ranks() as u32,
-        is_slow: is_slow(spent).into(),
+        n_ranks: courier.n_ranks() as u32,
+        unasked: unasked as u64,
         heard: AtomicU64::new(0),
     };
-    let mut here = Context::new(&Inline).across(on.courier());
+    // `Inline` waits by the machine's clock.
+    let is_simulated = courier.simulated_time().is_some();
+    let silent = Tracer::new(0);
+    silent.set_on(false);
+    let mut here = match is_simulated {
+        true => Context::new(on).traced_by(&silent),
+        false => Context::new(&Inline).across(courier),
+    };
     if let Some(monitor) = on.monitor() {
         here = here.watched_by(monitor);
     }
     run_across(&asked, &here)?;
-    Ok(asked.heard.into_inner() != 0)
+    Ok(usize::try_from(asked.heard.into_inner()).unwrap_or(usize::MAX))
 }
 
 crate::task_names! {
@@ -103,7 +115,7 @@ use AskedTask::{Heard, Said};
 /// One word of rank 0's, heard by all.
 struct Asked {
     n_ranks: u32,
-    is_slow: u64,
+    unasked: u64,
     heard: AtomicU64,
 }
 
@@ -140,7 +152,7 @@ impl TaskSpace for Asked {
     fn run(&self, task: AskedTask, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
         let [value] = flows.slots();
         match task {
-            Said {} => value.put(self.is_slow),
+            Said {} => value.put(self.unasked),
             Heard { .. } => self.heard.store(*value.read(), Ordering::Relaxed),
         }
         Ok(())

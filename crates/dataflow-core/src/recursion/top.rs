@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Open calls for each rank. What ranks have of a tree that is uneven is the more alike the more there
 /// are: of double recursion eight ranks have 0.92 of what the busiest has.
@@ -21,6 +21,8 @@ pub(super) const PER_RANK: usize = 16;
 
 /// Calls of the top that take longer in all are not made on every rank.
 const SLOW: Duration = Duration::from_micros(300);
+/// So long a rank expects to call before it is asked again.
+const UNASKED: Duration = Duration::from_micros(75);
 
 /// The top, and of what is below it this rank's share.
 pub(super) struct Top<P: Recursive> {
@@ -74,9 +76,12 @@ impl Seat {
 }
 
 impl<P: Recursive> Top<P> {
-    /// All ranks `ask` alike whether one of them, which has spent so long on calls, found them slow: after
-    /// as many calls as there are ranks, after the first that has its value, and each time after twice
-    /// as many.
+    /// All ranks `ask` alike how many calls more one of them [makes unasked](makes_unasked), which has
+    /// spent so long on so many, and end the top if it found them slow: after as many calls as there are
+    /// ranks, after the first that has its value, and then after as many as the answer says, twice as many
+    /// in all at least.
+    ///
+    /// - `now`: the clock of this rank, which may be a simulated one
     ///
     /// # Errors
     /// Those of asking.
@@ -84,7 +89,8 @@ impl<P: Recursive> Top<P> {
         problem: &P,
         argument: P::Argument,
         seat: Seat,
-        mut ask: impl FnMut(Duration) -> Result<bool, Error>,
+        now: impl Fn() -> Duration,
+        mut ask: impl FnMut(usize, Duration) -> Result<usize, Error>,
     ) -> Result<Self, Error> {
         let enough = PER_RANK * seat.n_ranks;
         let mut nodes = vec![Node::Open(Ok(argument))];
@@ -94,17 +100,18 @@ impl<P: Recursive> Top<P> {
         // They are called in the order in which they stand: those that wait are the last nodes.
         while (1..enough).contains(&(nodes.len() - n_calls)) {
             if n_calls == ask_at {
-                if ask(spent)? && nodes.len() - n_calls >= seat.n_ranks {
+                let unasked = ask(n_calls, spent)?;
+                if unasked == 0 && nodes.len() - n_calls >= seat.n_ranks {
                     break;
                 }
-                ask_at *= 2;
+                ask_at = n_calls.saturating_add(unasked.max(n_calls));
             }
             let Node::Open(Ok(argument)) = nodes[n_calls].take() else {
                 unreachable!("calls are made in their order")
             };
-            let start = Instant::now();
+            let start = now();
             let called = guarded(|| problem.call(argument));
-            spent += start.elapsed();
+            spent += now().saturating_sub(start);
             if matches!(called, Ok(Call::Done(_))) && !has_value {
                 (has_value, ask_at) = (true, n_calls + 1);
             }
@@ -228,9 +235,14 @@ impl Ways {
     }
 }
 
-/// Whether calls that took so long are to be made on one rank each.
-pub(super) fn is_slow(spent: Duration) -> bool {
-    spent > SLOW
+/// How many calls more a rank makes of the top before it is asked again, which has spent so long on so
+/// many; 0 if these were slow.
+pub(super) fn makes_unasked(n_calls: usize, spent: Duration) -> usize {
+    if spent > SLOW {
+        return 0;
+    }
+    let foreseen = n_calls as u128 * UNASKED.as_nanos() / spent.as_nanos().max(1);
+    n_calls.max(usize::try_from(foreseen).unwrap_or(usize::MAX))
 }
 
 /// A call or a join; its panic is a failure that ends the run.
@@ -280,8 +292,16 @@ mod tests {
         (0..n_ranks as u32).map(seat)
     }
 
+    fn unfolded(
+        n: u64,
+        seat: Seat,
+        ask: impl FnMut(usize, Duration) -> Result<usize, Error>,
+    ) -> Top<Fibonacci> {
+        Top::unfold(&Fibonacci, n, seat, || Duration::ZERO, ask).unwrap()
+    }
+
     fn top_of(seat: Seat) -> Top<Fibonacci> {
-        Top::unfold(&Fibonacci, 35, seat, |_| Ok(false)).unwrap()
+        unfolded(35, seat, |_, _| Ok(usize::MAX))
     }
 
     /// One rank had the last branch of every fork: the busiest of eight ranks had almost twice its share.
@@ -327,7 +347,7 @@ mod tests {
     #[test]
     fn where_calls_are_slow_fewer_are_made_at_the_top() {
         for seat in seats(4) {
-            let top = Top::unfold(&Fibonacci, 35, seat, |_| Ok(true)).unwrap();
+            let top = unfolded(35, seat, |_, _| Ok(0));
             assert_eq!((top.n_calls, top.n_open()), (4, 5));
         }
     }
@@ -336,12 +356,34 @@ mod tests {
     fn ranks_ask_after_the_first_call_that_has_its_value() {
         let mut asked = 0;
         let seat = seats(8).next().unwrap();
-        let ask = |_| {
+        let ask = |n_calls, _| {
             asked += 1;
-            Ok(asked > 1)
+            Ok(if asked > 1 { 0 } else { n_calls })
         };
         // 4 | 3 2 | 2 1 1 0 | …: the fifth call has its value, before as many were made as there are ranks.
-        let top = Top::unfold(&Fibonacci, 4, seat, ask).unwrap();
+        let top = unfolded(4, seat, ask);
         assert_eq!((top.n_calls, asked), (9, 1));
+    }
+
+    /// Each question is a run of all ranks: of calls that take nothing there were four on two ranks.
+    #[test]
+    fn of_fine_calls_ranks_ask_once() {
+        for seat in seats(2) {
+            let mut asked = 0;
+            let ask = |n_calls, spent| {
+                asked += 1;
+                Ok(makes_unasked(n_calls, spent))
+            };
+            let top = unfolded(35, seat, ask);
+            assert_eq!((top.n_open(), asked), (2 * PER_RANK, 1));
+        }
+    }
+
+    #[test]
+    fn the_longer_calls_take_the_sooner_ranks_ask_again() {
+        let micros = Duration::from_micros;
+        for (spent, unasked) in [(1, 750), (30, 25), (75, 10), (300, 10), (301, 0)] {
+            assert_eq!(makes_unasked(10, micros(spent)), unasked, "{spent}");
+        }
     }
 }
