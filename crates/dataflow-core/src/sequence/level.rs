@@ -27,6 +27,10 @@ pub struct Level {
 /// In numbers of traces, above the number of a task stands that of its scope.
 const SCOPE: u32 = 40;
 
+/// So many scopes have a number: the highest bit is set in numbers of [wide names](crate::trace). The tasks
+/// of those beyond are not recorded, but counted as missing.
+const SCOPES: u64 = 1 << (63 - SCOPE);
+
 /// Scopes that may be nested in one another. The worker of the innermost task has them all on its
 /// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
 /// of the two megabytes that a thread has.
@@ -56,10 +60,12 @@ impl Level {
         offered_by: usize,
         opened: Option<Arc<Opened>>,
     ) -> Arc<Self> {
-        let scope = match (&outer, &opened) {
-            (Some(_), Some(opened)) => opened.next_scope(),
-            _ => 0,
-        };
+        let is_nested = outer.is_some();
+        let numbered = opened.and_then(|opened| {
+            let scope = if is_nested { opened.next_scope() } else { 0 };
+            (scope < SCOPES).then_some((scope, opened))
+        });
+        let (scope, opened) = numbered.unzip();
         Arc::new(Level {
             ledger: Arc::new(Ledger::new(n_workers, 0, false)),
             outer,
@@ -67,7 +73,7 @@ impl Level {
             offered_by,
             nested: AtomicU64::new(0),
             opened,
-            first: scope << SCOPE,
+            first: scope.unwrap_or(0) << SCOPE,
         })
     }
 
@@ -100,13 +106,42 @@ impl Level {
         self.ledger.is_stopped() || self.outer.as_ref().is_some_and(outer_is)
     }
 
-    /// So many tasks ran inside a body.
-    pub fn count_nested(&self, tasks: u64) {
+    /// A run inside a body is over.
+    pub fn count_nested(&self, inner: &Level) {
+        let tasks = inner.tasks();
         self.nested.fetch_add(tasks, Ordering::Relaxed);
+        if let (Some(opened), None) = (&self.opened, &inner.opened) {
+            opened.leave_out(tasks);
+        }
     }
 
     /// How many tasks ran, those inside of bodies too; exact when nobody is inside.
     pub fn tasks(&self) -> u64 {
         self.ledger.executed() + self.nested.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::port::{Context, Inline};
+    use crate::trace::{Tracer, is_wide};
+
+    /// Scope 2²⁴ had the numbers of the outermost one, and tasks had the links of others.
+    #[test]
+    fn a_scope_beyond_the_last_number_is_not_recorded_and_its_tasks_are_missing() {
+        let tracer = Tracer::new(1 << 20);
+        let outer = Level::outermost(&Context::new(&Inline).traced_by(&tracer));
+        let opened = outer.opened.clone().unwrap();
+        (1..SCOPES - 1).for_each(|_| _ = opened.next_scope());
+        let [last, beyond] = [(); 2].map(|()| Level::within(1, &outer, 0));
+        assert_eq!(last.first, (SCOPES - 1) << SCOPE);
+        assert!(last.opened.is_some() && !is_wide(last.first));
+        assert!(beyond.opened.is_none() && Level::within(1, &beyond, 0).opened.is_none());
+        beyond.nested.store(3, Ordering::Relaxed);
+        outer.count_nested(&beyond);
+        outer.count_nested(&last);
+        outer.close_trace();
+        assert_eq!(tracer.take()[0].ranks[0].missing, 3);
     }
 }

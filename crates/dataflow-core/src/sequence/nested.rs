@@ -144,7 +144,7 @@ where
         let execute = |job: &_| inside.on.execute_inside(job);
         conduct(inside.on, &level, program, execute)
     });
-    inside.level.count_nested(level.tasks());
+    inside.level.count_nested(&level);
     match result {
         Ok((outcome, _)) => outcome.into_result().map_err(Fallen::Body),
         Err(error) => Err(Fallen::Inside(Error::within(&inside.label, error))),

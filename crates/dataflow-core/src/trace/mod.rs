@@ -97,7 +97,7 @@ pub struct RankTrace {
     pub posted: Vec<Posted>,
     /// What came from other ranks, by the time at which a worker took it in.
     pub came: Vec<Came>,
-    /// Notes that found no room.
+    /// Notes that found no room, and tasks of nested scopes beyond 2²³.
     pub missing: u64,
     /// By how many nanoseconds its clock was ahead of the one that times are by, in the middle of the run:
     /// they are corrected. 0 if the clocks were not compared.

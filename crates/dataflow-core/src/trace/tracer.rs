@@ -122,6 +122,7 @@ impl Tracer {
             begin: self.clock.moment(),
             tracer: self.clone(),
             n_scopes: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
             rank,
             across: None,
         })
@@ -145,6 +146,8 @@ pub(crate) struct Opened {
     begin: Moment,
     tracer: Tracer,
     n_scopes: AtomicU64,
+    /// Tasks that are not noted.
+    left_out: AtomicU64,
     rank: Rank,
     /// Which run of all ranks it is, if it is one.
     across: Option<u64>,
@@ -245,6 +248,11 @@ impl Opened {
         1 + self.n_scopes.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// So many tasks of this run are not noted.
+    pub fn leave_out(&self, tasks: u64) {
+        self.left_out.fetch_add(tasks, Ordering::Relaxed);
+    }
+
     /// Adds what was noted by whoever moves messages.
     pub fn add(&self, track: Track) {
         if let Some(tracks) = self.tracks.first() {
@@ -269,6 +277,7 @@ impl Opened {
                 end: scale.nanoseconds(end.ticks()),
             },
             wide: told.wide,
+            missing: self.left_out.load(Ordering::Relaxed),
             ..RankTrace::default()
         };
         let mut classes = told.classes;
