@@ -1,7 +1,7 @@
 //! Relay: what has come for this rank and goes on to others, without waiting for its workers.
 //!
 //! The engine gets the block that came, and those below in the tree read the same bytes. Who changes
-//! it first gets a copy, unless all of them have theirs.
+//! it first gets a copy, unless all of them have theirs; the block goes when the last of them does.
 
 use crate::transport::Room;
 use dataflow_core::port::{Block, Cargo, Goods, Head, Memory};
@@ -14,9 +14,8 @@ pub(super) fn relayed(goods: Goods, memory: &Arc<dyn Memory>) -> (Goods, Arc<dyn
         head: goods.head.clone(),
         block: goods.body,
     });
-    let body = Box::new(SharedBlock {
-        came: came.clone(),
-        own: None,
+    let body = Box::new(Lent {
+        held: Held::Shared(came.clone()),
         memory: memory.clone(),
     });
     let head = goods.head;
@@ -51,49 +50,62 @@ impl Cargo for Came {
 }
 
 /// The block of a datum that others may still read.
-struct SharedBlock {
-    came: Arc<Came>,
-    /// A copy, made when it was to be changed too early.
-    own: Option<Box<dyn Block>>,
+struct Lent {
+    held: Held,
     memory: Arc<dyn Memory>,
 }
 
-impl SharedBlock {
-    fn copied(&self) -> Box<dyn Block> {
-        let mut room = Room {
-            block: self.memory.allocate(self.came.size()),
-            range: 0..self.came.size(),
-        };
-        room.fill_with(self.came.block.bytes());
-        room.block
+enum Held {
+    Shared(Arc<Came>),
+    /// A copy, made when it was to be changed too early.
+    Own(Box<dyn Block>),
+}
+
+impl Lent {
+    fn block(&self) -> &dyn Block {
+        match &self.held {
+            Held::Shared(came) => &*came.block,
+            Held::Own(own) => &**own,
+        }
     }
 }
 
-impl Block for SharedBlock {
+fn copied(block: &dyn Block, memory: &dyn Memory) -> Box<dyn Block> {
+    let mut room = Room {
+        block: memory.allocate(block.length()),
+        range: 0..block.length(),
+    };
+    room.fill_with(block.bytes());
+    room.block
+}
+
+impl Block for Lent {
     fn bytes(&self) -> &[u8] {
-        let own = self.own.as_ref();
-        own.map_or_else(|| self.came.block.bytes(), |own| own.bytes())
+        self.block().bytes()
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // Nobody can take hold of it any more when nobody else has it.
-        if self.own.is_none() && Arc::get_mut(&mut self.came).is_none() {
-            self.own = Some(self.copied());
+        if let Held::Shared(came) = &mut self.held
+            && Arc::get_mut(came).is_none()
+        {
+            self.held = Held::Own(copied(&*came.block, &*self.memory));
         }
-        match (&mut self.own, Arc::get_mut(&mut self.came)) {
-            (Some(own), _) => own.bytes_mut(),
-            (None, Some(came)) => came.block.bytes_mut(),
-            (None, None) => unreachable!("it was copied above"),
+        match &mut self.held {
+            Held::Own(own) => own.bytes_mut(),
+            Held::Shared(came) => match Arc::get_mut(came) {
+                Some(came) => came.block.bytes_mut(),
+                None => unreachable!("it was copied above"),
+            },
         }
     }
 
     fn length(&self) -> usize {
-        self.came.size()
+        self.block().length()
     }
 
     fn numa_node(&self) -> Option<usize> {
-        let own = self.own.as_ref();
-        own.map_or_else(|| self.came.block.numa_node(), |own| own.numa_node())
+        self.block().numa_node()
     }
 }
 
@@ -117,6 +129,9 @@ mod tests {
             assert_eq!(here.body.bytes().as_ptr() == came_at, !others_read);
             if let Some(there) = there {
                 assert_eq!(&there.body()[..], b"abc");
+                let came = Arc::downgrade(&there);
+                drop(there);
+                assert!(came.upgrade().is_none(), "a copy keeps the block");
             }
         }
     }
