@@ -9,7 +9,8 @@
 //!
 //! # Source
 //! Bosilca, Bouteiller, Danalis, Herault, Lemarinier, Dongarra, *DAGuE*, Parallel Computing 38
-//! (2012), §III-C.
+//! (2012), §III-C; there each datum that comes resolves dependencies by itself, here all of a parcel do at
+//! once.
 
 use super::pending::Poisoned;
 use super::{Ready, Run};
