@@ -10,6 +10,7 @@
 #[path = "cholesky/definite.rs"]
 mod definite;
 
+use common::cli::simulated::Simulator;
 use common::cli::{self, Example, Failure, Settings};
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
@@ -25,6 +26,7 @@ const EXAMPLE: Example = definite::example(
 );
 
 /// By the symbolic task space.
+#[derive(Clone, Copy)]
 struct BySpace {
     lookahead: Option<u32>,
 }
@@ -36,6 +38,15 @@ impl definite::Method for BySpace {
         self.lookahead
     }
 
+    fn simulate<T: Scalar>(
+        &self,
+        a: &TiledMatrix<T>,
+        backend: Backend,
+        simulator: &Simulator<'_>,
+    ) -> Result<(), Failure> {
+        simulator.hear(&self.space(a, backend)?)
+    }
+
     fn factor<T: Scalar>(
         &self,
         a: &mut TiledMatrix<T>,
@@ -43,21 +54,32 @@ impl definite::Method for BySpace {
         runtime: &Runtime,
         monitor: &Monitor,
     ) -> Result<Report, Failure> {
-        let mut space = Factor::new(a, backend)?;
+        let mut space = self.space(a, backend)?;
         // Blocks of tiles: each task is a sequence inside.
         if let Format::SubTiled { .. } = a.format() {
             space = space.in_two_levels(runtime);
         }
-        if let Some(columns) = self.lookahead {
-            space = space.with_lookahead(columns);
-        }
         Ok(space.run(&runtime.watched_by(monitor))?)
+    }
+}
+
+impl BySpace {
+    fn space<'a, T: Scalar>(
+        self,
+        a: &'a TiledMatrix<T>,
+        backend: Backend,
+    ) -> Result<Factor<'a, T>, Failure> {
+        let space = Factor::new(a, backend)?;
+        Ok(match self.lookahead {
+            Some(columns) => space.with_lookahead(columns),
+            None => space,
+        })
     }
 }
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings: &Settings<Own>, runtime, outcome| {
         let lookahead = settings.own.lookahead;
-        definite::solve(&BySpace { lookahead }, settings, runtime, outcome)
+        definite::solve(BySpace { lookahead }, settings, runtime, outcome)
     })
 }

@@ -10,11 +10,15 @@
 #[path = "cholesky/definite.rs"]
 mod definite;
 
+use common::cli::simulated::{Simulator, Weights};
 use common::cli::{self, Example, Failure};
+use dataflow::linalg::cholesky::{Factor, Task};
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::{Part, Tile, TiledMatrix};
+use dataflow::linalg::needs::{Needs, available};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::sequence::record::{Home, Recorder, record};
+use dataflow::linalg::weight::Weight;
+use dataflow::sequence::record::{Home, Recorded, Recorder, Step, record};
 use dataflow::sequence::{read, write};
 use dataflow::{Monitor, Report, Runtime, TaskError};
 use std::process::ExitCode;
@@ -72,11 +76,75 @@ fn not_positive(index: usize, pivot: f64) -> TaskError {
     TaskError::new("not_positive_definite", text).with_index(index as u64)
 }
 
+/// The program, recorded for so many ranks.
+fn recorded<T: Scalar>(
+    a: &TiledMatrix<T>,
+    backend: Backend,
+    n_ranks: usize,
+) -> Result<Recorded<'_, Tile<T>>, Failure> {
+    let (nt, nb) = (a.nt(), a.nb());
+    let recorded = record("cholesky_sequence", n_ranks, |s| {
+        let tiles = (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n)));
+        let homes = tiles.map(|(m, n)| {
+            // Of other ranks' tiles only the owner counts.
+            let slot = a.slot(m, n).unwrap_or(m * nt + n);
+            s.home(a.store(), slot, a.rank_of(m, n))
+        });
+        let homes: Vec<_> = homes.collect();
+        insert(s, nt, nb, backend, |m, n| &homes[m * (m + 1) / 2 + n]);
+    })?;
+    Ok(recorded)
+}
+
+/// What the symbolic space calls the tasks, in the order of their insertion.
+fn names(nt: u32) -> Vec<Task> {
+    let of_step = |k| {
+        let trsms = (k + 1..nt).map(move |m| Task::Trsm { m, k });
+        let updates = (k + 1..nt).flat_map(move |m| {
+            let gemms = (k + 1..m).map(move |n| Task::Gemm { m, n, k });
+            [Task::Herk { m, k }].into_iter().chain(gemms)
+        });
+        [Task::Potrf { k }].into_iter().chain(trsms).chain(updates)
+    };
+    (0..nt).flat_map(of_step).collect()
+}
+
+/// Bytes of a recorded task: what it says of itself and of three accesses, its body, and its waits.
+const OF_A_TASK: u128 = 240;
+
 /// In program order.
+#[derive(Clone, Copy)]
 struct BySequence;
 
 impl definite::Method for BySequence {
     const LEVELS: usize = 1;
+
+    /// The program, which every rank keeps as a whole.
+    fn beside(&self, nt: usize) -> Needs {
+        let nt = nt as u128;
+        Needs {
+            held: OF_A_TASK * (nt * (nt + 1) * (nt + 2) / 6),
+            ..Needs::default()
+        }
+    }
+
+    fn simulate<T: Scalar>(
+        &self,
+        a: &TiledMatrix<T>,
+        backend: Backend,
+        simulator: &Simulator<'_>,
+    ) -> Result<(), Failure> {
+        self.beside(a.nt()).expect_room(available())?;
+        let (by_name, names) = (Factor::new(a, backend)?, names(a.nt() as u32));
+        let program = recorded(a, backend, simulator.n_ranks()?)?;
+        let name = |step: Step| names[program.name_of(step).1 as usize];
+        let weights = Weights {
+            graph: "cholesky",
+            bytes: &|step, flow| by_name.bytes(name(step), flow),
+            flops: &|step| by_name.flops(name(step)),
+        };
+        simulator.hear_weighed(&program, &weights)
+    }
 
     fn factor<T: Scalar>(
         &self,
@@ -85,23 +153,13 @@ impl definite::Method for BySequence {
         runtime: &Runtime,
         monitor: &Monitor,
     ) -> Result<Report, Failure> {
-        let (nt, nb, a) = (a.nt(), a.nb(), &*a);
-        let factorisation = record("cholesky_sequence", runtime.n_ranks(), |s| {
-            let slots = (0..nt).flat_map(|m| (0..=m).map(move |n| (m, n)));
-            let homes = slots.map(|(m, n)| {
-                // Of other ranks' tiles only the owner counts.
-                let slot = a.slot(m, n).unwrap_or(usize::MAX);
-                s.home(a.store(), slot, a.rank_of(m, n))
-            });
-            let homes: Vec<_> = homes.collect();
-            insert(s, nt, nb, backend, |m, n| &homes[m * (m + 1) / 2 + n]);
-        })?;
+        let factorisation = recorded(a, backend, runtime.n_ranks())?;
         Ok(factorisation.run_across(&runtime.watched_by(monitor))?)
     }
 }
 
 fn main() -> ExitCode {
     cli::run(&EXAMPLE, |settings, runtime, outcome| {
-        definite::solve(&BySequence, settings, runtime, outcome)
+        definite::solve(BySequence, settings, runtime, outcome)
     })
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use cli::settings::Simulation;
-use cli::simulated::is_simulated_only;
+use cli::simulated::{Simulator, is_simulated_only};
 use cli::{Example, Failure, Outcome, Settings};
 use common::cli;
 use common::problem::{
@@ -14,7 +14,7 @@ use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
-use dataflow::linalg::needs;
+use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Report, Runtime};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
 }
 
 /// A way to factor.
-pub trait Method: Sync {
+pub trait Method: Copy + Send + Sync + 'static {
     /// How many levels of tasks it can do.
     const LEVELS: usize;
 
@@ -49,6 +49,19 @@ pub trait Method: Sync {
     fn lookahead(&self) -> Option<u32> {
         None
     }
+
+    /// What every rank takes beside the tiles and their kernels, of a matrix of `nt` tiles a side.
+    fn beside(&self, _nt: usize) -> Needs {
+        Needs::default()
+    }
+
+    /// Lets a simulator hear of the graph that would be run, over a matrix that is not there.
+    fn simulate<T: Scalar>(
+        &self,
+        a: &TiledMatrix<T>,
+        backend: Backend,
+        simulator: &Simulator<'_>,
+    ) -> Result<(), Failure>;
 
     /// Overwrites the lower triangle of `a` by its factor, with all ranks.
     fn factor<T: Scalar>(
@@ -93,7 +106,7 @@ impl Own {
 
 /// The whole example, but for the way to factor.
 pub fn solve(
-    method: &impl Method,
+    method: impl Method,
     settings: &Settings<Own>,
     runtime: &Runtime,
     outcome: &mut Outcome,
@@ -105,7 +118,7 @@ pub fn solve(
 
 /// A way, and what it is tried on.
 struct Tried<'a, M> {
-    method: &'a M,
+    method: M,
     problem: Problem<'a, Own>,
 }
 
@@ -119,17 +132,18 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
         let (method, mut problem) = (self.method, self.problem);
         let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
         let layout = layout::<T>(&mut problem, M::LEVELS)?;
-        let lookahead = lookahead(&mut problem, method)?;
+        let lookahead = lookahead(&mut problem, &method)?;
         let needs = |[there]: [Layout; 1]| {
             let workers = runtime.n_threads();
             let factor = match lookahead {
                 Some(columns) => needs::cholesky_ahead::<T>(&there, columns, workers),
                 None => needs::cholesky::<T>(&there, workers),
             };
+            let factor = factor.and(method.beside(there.nt()));
             let check = || Ok(needs::cholesky_check::<T>(&there, workers));
             then_checked::<T, _>(settings, &there, factor, check)
         };
-        if is_simulated::<T>(layout, backend, settings, problem.outcome)?
+        if is_simulated::<T>(method, (layout, backend), settings, problem.outcome)?
             || problem.is_plan_only::<T, _>([layout], needs)?
         {
             return Ok(());
@@ -190,11 +204,10 @@ fn lookahead(problem: &mut Problem<'_, Own>, method: &impl Method) -> Result<Opt
     Ok(lookahead)
 }
 
-/// Whether only a simulation was asked for. The sequence has the same graph and sends as much in all; which
-/// ranks pass it on depends on the names of its tasks, which are others.
+/// Whether only a simulation was asked for.
 fn is_simulated<T: Scalar>(
-    layout: Layout,
-    backend: Backend,
+    method: impl Method,
+    (layout, backend): (Layout, Backend),
     settings: &Settings<Own>,
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
@@ -206,14 +219,9 @@ fn is_simulated<T: Scalar>(
             "--simulate time: tasks in two levels are not simulated",
         ));
     }
-    let lookahead = settings.own.lookahead;
     let tiles = TiledMatrix::<T>::vacant(layout, Arc::new(Heap));
     is_simulated_only(settings, outcome, move |simulator| {
-        let mut factor = Factor::new(&tiles, backend)?;
-        if let Some(columns) = lookahead {
-            factor = factor.with_lookahead(columns);
-        }
-        simulator.hear(&factor)
+        method.simulate(&tiles, backend, simulator)
     })
 }
 

@@ -531,10 +531,6 @@ fn counts_of_a_run_that_is_not_made_are_those_of_the_run() {
             }
             assert_eq!(counted[key], ran[key], "{of}: {key}");
         }
-        // Who passes a tile on depends on the task's name, and a sequence has its own.
-        if of.starts_with("cholesky_sequence") {
-            continue;
-        }
         let by_rank = ran["per_rank"].as_array().unwrap().iter();
         let most = by_rank.map(|rank| rank["messages"].as_u64().unwrap()).max();
         let counted = &counted["counts"]["messages_sent_by_rank"]["max"];

@@ -37,6 +37,7 @@ fn a_run_in_virtual_time_does_and_sends_what_a_real_one_does() {
     let file = costs("round.json", 0.05);
     for of in [
         "cholesky --n 190 --nb 20",
+        "cholesky_sequence --n 190 --nb 20",
         "lu --n 190 --nb 20 --pivoting none",
         "lu --n 190 --nb 20 --pivoting incremental",
         "qr --n 190 --nb 20 --tree greedy",

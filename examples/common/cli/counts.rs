@@ -7,7 +7,7 @@ use super::settings::Simulation;
 use super::{Failure, Flags, Outcome};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::counts::{Counting, Counts, OfRank, Sending};
-use dataflow::core::space::{Description, Fault};
+use dataflow::core::space::{Description, Fault, TaskSpace};
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
 use serde_json::json;
@@ -31,21 +31,34 @@ pub fn is_counts_only<S: Weight>(
     outcome: &mut Outcome,
 ) -> Result<bool, Failure> {
     match flags.simulate {
-        None => return Ok(false),
-        Some(Simulation::Counts) => {}
-        Some(Simulation::Time) => {
-            return Err(Failure::refused(COUNTS_ONLY));
+        None => Ok(false),
+        Some(Simulation::Time) => Err(Failure::refused(COUNTS_ONLY)),
+        Some(Simulation::Counts) => {
+            let bytes = |task, flow| space.bytes(task, flow);
+            let flops = |task| space.flops(task);
+            count(space, &bytes, &flops, flags, outcome).map(|()| true)
         }
     }
+}
+
+/// Counts a graph whose data have so many bytes, by task and flow, and whose tasks so many operations.
+///
+/// # Errors
+/// As [`is_counts_only`].
+pub(super) fn count<S: TaskSpace>(
+    space: &S,
+    bytes: &dyn Fn(S::Task, usize) -> u64,
+    flops: &dyn Fn(S::Task) -> f64,
+    flags: &Flags,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let n_ranks = n_counted(flags)?;
     let settings = mpi::Settings::default();
-    let bytes = |task, flow| space.bytes(task, flow);
-    let cost = |task| space.flops(task);
     let route = |sending: &Sending<'_>, hear: &mut dyn FnMut(Rank, Rank)| {
         settings.each_hop(sending, hear);
     };
-    let counting = Counting::of(space, n_ranks).bytes(&bytes);
-    let mut counting = counting.cost(&cost).along(&route);
+    let counting = Counting::of(space, n_ranks).bytes(bytes);
+    let mut counting = counting.cost(flops).along(&route);
     if let Some(workers) = flags.threads.and_then(NonZeroUsize::new) {
         counting = counting.in_rounds(workers);
     }
@@ -54,7 +67,7 @@ pub fn is_counts_only<S: Weight>(
     let seconds = start.elapsed().as_secs_f64();
     let mut about = Description::default();
     space.describe(&mut about);
-    tell(counts, &about, seconds, flags, outcome).map(|()| true)
+    tell(counts, &about, seconds, flags, outcome)
 }
 
 /// Notes what was counted.

@@ -7,7 +7,7 @@
 //! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
 
 use super::costs::{Asked, Costs, Pace, WrongCosts};
-use super::counts::{COUNTS_ONLY, is_counts_only, n_counted};
+use super::counts::{COUNTS_ONLY, count, n_counted};
 use super::settings::{Drive, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome, traced};
 use dataflow::Report;
@@ -43,6 +43,17 @@ impl Simulator<'_> {
         }
     }
 
+    /// Ranks that are simulated.
+    ///
+    /// # Errors
+    /// If they are too many to be counted.
+    pub fn n_ranks(&self) -> Result<usize, Failure> {
+        match self {
+            Simulator::Counter(flags, _) => n_counted(flags).map(|n| n as usize),
+            Simulator::Player(player) => Ok(player.stage.n_ranks()),
+        }
+    }
+
     /// Hears of graphs one after another, as one; called once, in place of [`hear`](Self::hear). They are
     /// counted only: names that are behind a pointer cannot be put behind another one, as a player does.
     ///
@@ -62,13 +73,42 @@ impl Simulator<'_> {
     /// # Errors
     /// If the space contradicts itself, or nobody knows what its tasks take.
     pub fn hear<S: Weight>(&self, space: &S) -> Result<(), Failure> {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        let weights = Weights {
+            graph: about.space_name(),
+            bytes: &|task, flow| space.bytes(task, flow),
+            flops: &|task| space.flops(task),
+        };
+        self.hear_weighed(space, &weights)
+    }
+
+    /// Hears of a graph that does not know what it weighs; called once, in place of [`hear`](Self::hear).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hear_weighed<S: TaskSpace>(
+        &self,
+        space: &S,
+        weights: &Weights<'_, S::Task>,
+    ) -> Result<(), Failure> {
         match self {
             Simulator::Counter(flags, outcome) => {
-                is_counts_only(space, flags, &mut outcome.borrow_mut()).map(drop)
+                let outcome = &mut outcome.borrow_mut();
+                count(space, weights.bytes, weights.flops, flags, outcome)
             }
-            Simulator::Player(player) => player.play(space),
+            Simulator::Player(player) => player.play(space, weights),
         }
     }
+}
+
+/// What the data and the tasks of a graph weigh.
+pub struct Weights<'w, N> {
+    /// The graph whose kernels its tasks call: that of the file of costs.
+    pub graph: &'w str,
+    /// Of the datum that leaves a task through a flow.
+    pub bytes: &'w (dyn Fn(N, usize) -> u64 + Sync),
+    pub flops: &'w (dyn Fn(N) -> f64 + Sync),
 }
 
 /// Simulates a graph, if that was asked for: then nothing is to be computed. `graph` makes it and lets the
@@ -353,11 +393,10 @@ struct Part {
 }
 
 impl Player<'_> {
-    fn play<S: Weight>(&self, space: &S) -> Result<(), Failure> {
-        let bodies = Bodies::of(space, self.prices, self.cold);
-        let bytes = |task, flow| space.bytes(task, flow);
-        let time = |task| bodies.time(space, task);
-        let mut played = self.stage.play(space, &bytes, &time)?;
+    fn play<S: TaskSpace>(&self, space: &S, weights: &Weights<'_, S::Task>) -> Result<(), Failure> {
+        let bodies = Bodies::of(space, weights.graph, self.prices, self.cold);
+        let time = |task| bodies.time(space, task, (weights.flops)(task));
+        let mut played = self.stage.play(space, weights.bytes, &time)?;
         played.report.seconds += self.prices.around * 1e-9;
         bodies.were_known()?;
         *self.part.borrow_mut() = Some(Part::of(self.stage, played, bodies.busy()));
@@ -388,12 +427,12 @@ struct Body {
 }
 
 impl Bodies {
-    fn of<S: TaskSpace>(space: &S, prices: &Prices, cold: usize) -> Self {
+    fn of<S: TaskSpace>(space: &S, graph: &str, prices: &Prices, cold: usize) -> Self {
         let mut about = Description::default();
         space.describe(&mut about);
         let pace = |class: &str| {
             prices.costs.pace(&Asked {
-                graph: about.space_name(),
+                graph,
                 class,
                 precision: &prices.precision,
                 nb: prices.nb,
@@ -417,13 +456,12 @@ impl Bodies {
         }
     }
 
-    /// What a task takes, with what the runtime takes for it.
-    fn time<S: Weight>(&self, space: &S, task: S::Task) -> Duration {
+    /// What a task of so many `flops` takes, with what the runtime takes for it.
+    fn time<S: TaskSpace>(&self, space: &S, task: S::Task, flops: f64) -> Duration {
         let body = &self.classes[task.class()];
         let is_cold = body.begun.fetch_add(1, Ordering::Relaxed) < self.cold;
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let drawn = hasher.hash_one((self.seed, task));
-        let flops = space.flops(task);
         let own = match &body.pace {
             Ok(pace) => pace.time(flops, Some(drawn), is_cold),
             Err(_) => {

@@ -128,7 +128,7 @@ impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the matrices take {} bytes on this rank and do not fit (available: {} bytes)",
+            "what this rank is to hold takes {} bytes and does not fit (available: {} bytes)",
             self.needs.held, self.available
         )
     }
