@@ -365,6 +365,9 @@ pub fn align(
     Ok(())
 }
 
+/// Of a table of so many cells the best score is computed once more, without tiles.
+const MOST_CELLS: usize = 1 << 22;
+
 /// Columns of an alignment on a line.
 const WRAP: usize = 60;
 
@@ -390,15 +393,23 @@ impl Alignment {
         is_whole.then_some(sum)
     }
 
-    /// Whether these columns are an alignment, and worth what the table says.
+    /// Whether these columns are an alignment, worth what the table says; and of sequences that are not long,
+    /// whether no other is worth more.
     ///
     /// # Errors
     /// If not.
     pub fn verify(&self, score: i32, columns: &[Column]) -> Result<(), Failure> {
-        let text = match self.worth(columns) {
-            Some(worth) if worth == score => return Ok(()),
-            Some(worth) => format!("the columns are worth {worth}, and the table says {score}"),
-            None => "the columns are no alignment of the whole sequences".to_string(),
+        let is_short = self.first.len().saturating_mul(self.second.len()) <= MOST_CELLS;
+        let best = is_short.then(|| self.scores.optimum(&self.first, &self.second));
+        let text = match (self.worth(columns), best) {
+            (None, _) => "the columns are no alignment of the whole sequences".to_string(),
+            (Some(worth), _) if worth != score => {
+                format!("the columns are worth {worth}, and the table says {score}")
+            }
+            (_, Some(best)) if best != score => {
+                format!("the table says {score}, and the best alignment is worth {best}")
+            }
+            _ => return Ok(()),
         };
         Err(Failure::new("wrong_result", text))
     }

@@ -22,7 +22,7 @@ use common::cli::{self, Example, Failure, Outcome, Settings};
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
-use model::{MOST_TRIALS, Sums};
+use model::{Claim, MOST_TRIALS, Model, Sums};
 use serde_json::json;
 use space::{Simulation, default_chunk};
 use std::process::ExitCode;
@@ -93,7 +93,8 @@ pub fn swaptions(
     }
 }
 
-/// Digest, rate, prices with their errors, and how far they are from published ones.
+/// Digest, rate, prices with their errors, how far they are from published ones, and whether all can be
+/// right.
 fn tell(
     (swaptions, variant): (&[Swaption], Variant),
     space: &Simulation,
@@ -134,9 +135,48 @@ fn tell(
     let worst = deviation.max_by(|a, b| a.0.total_cmp(&b.0));
     let verified = outcome.verify(variant, worst.map(|(error, _)| error), ALLOWED);
     match worst {
-        Some((_, at)) => verified.map_err(|failure| failure.with_index(at as u64)),
-        None => verified,
+        Some((_, at)) => verified.map_err(|failure| failure.with_index(at as u64))?,
+        None => verified?,
     }
+    match variant {
+        Variant::Ideal => Ok(()),
+        _ => expect_plausible(space, sums),
+    }
+}
+
+/// Looks at every price, published or not.
+fn expect_plausible(space: &Simulation, sums: &[Sums]) -> Result<(), Failure> {
+    let wrong = |(sums, (model, claim)): (&Sums, &(Model, Claim))| {
+        let known = claim.if_always_exercised(model);
+        sums.trials != space.trials || !is_plausible(sums, known)
+    };
+    match sums.iter().zip(&space.claims).position(wrong) {
+        None => Ok(()),
+        Some(at) => {
+            let (price, trials) = (sums[at].mean().0, sums[at].trials);
+            let text = format!("swaption {at} cannot be worth {price} after {trials} trials");
+            Err(Failure::new("not_verified", text).with_index(at as u64))
+        }
+    }
+}
+
+/// Trials of which a standard error tells something.
+const MANY: u64 = 1000;
+
+/// Whether a claim can be worth what these trials say: never less than if it is exercised whatever
+/// happens, which is `known`; and as much, if hardly a trial is without gain. Within six standard errors.
+pub fn is_plausible(sums: &Sums, known: f64) -> bool {
+    let (price, error) = sums.mean();
+    let Some(error) = error.filter(|_| sums.trials >= MANY) else {
+        return price.is_finite() && price >= 0.0;
+    };
+    let allowed = 6.0 * error + ALLOWED;
+    let deviation = error * (sums.trials as f64).sqrt();
+    let most = match known > 8.0 * deviation {
+        true => known + allowed,
+        false => f64::MAX,
+    };
+    (known.max(0.0) - allowed..=most).contains(&price)
 }
 
 /// Rows for people.

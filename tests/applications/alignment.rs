@@ -205,6 +205,7 @@ fn short_sequences_get_the_best_of_all_alignments_and_ties_are_decided_as_told()
             for seed in 0..6 {
                 let (first, second) = (sequence(n, seed), sequence(m, seed + 100));
                 let expected = best_of_all(&first, &second, scores);
+                assert_eq!(scores.optimum(&first, &second), expected.0, "{scores:?}");
                 for nb in 1..=5 {
                     assert_eq!(
                         aligned(&first, &second, scores, nb),
@@ -241,6 +242,9 @@ fn columns_that_are_not_worth_the_score_or_leave_symbols_over_are_found() {
     let table = Alignment::new(b"A".into(), b"A".into(), SCORES, 1, grid(1, 1)).unwrap();
     let wrong = table.verify(2, &[GapInFirst, GapInSecond]).unwrap_err();
     assert!(wrong.message().contains("worth -6"), "{}", wrong.message());
+    // A table that is wrong says what its columns are worth.
+    let wrong = table.verify(-6, &[GapInFirst, GapInSecond]).unwrap_err();
+    assert!(wrong.message().contains("worth 2"), "{}", wrong.message());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use applications::swaptions::model::{
 };
 use applications::swaptions::random::{PERIOD, Random, normal};
 use applications::swaptions::space::{Simulation, Task};
-use applications::swaptions::{EXAMPLE, PUBLISHED};
+use applications::swaptions::{EXAMPLE, PUBLISHED, is_plausible};
 use common::variant::{Base, Ideal};
 use dataflow::core::port::Inline;
 use dataflow::core::prelude::*;
@@ -231,6 +231,38 @@ fn what_is_always_exercised_is_worth_the_difference_of_bonds() {
             (mean - exact).abs() <= 2.0 * error,
             "{at}: {mean} ± {error}, not {exact}"
         );
+    }
+}
+
+/// Prices were looked at where they are published: of the first ten.
+#[test]
+fn every_price_is_held_against_what_is_always_exercised() {
+    for (at, trials) in (0..64).flat_map(|at| [(at, 1000), (at, 5000)]) {
+        for par in [Par::Repaid, Par::NeverRepaid] {
+            let (swaption, seed) = (parsec(at), SEED + at as u32);
+            let (model, claim) = (swaption.model(), swaption.claim(par));
+            let sums = simulate(&model, &claim, Random::new(seed), 0..trials);
+            let known = claim.if_always_exercised(&model);
+            assert!(
+                is_plausible(&sums, known),
+                "{at} of {trials}: {sums:?} {known}"
+            );
+            let times = |factor: f64| Sums {
+                values: sums.values * factor,
+                squares: sums.squares * factor * factor,
+                ..sums
+            };
+            let is_worth_something = known > 1.0;
+            for wrong in [0.9, 1.1].map(times) {
+                let is_found = !is_plausible(&wrong, known);
+                assert!(is_found || !is_worth_something, "{at}: {wrong:?} {known}");
+            }
+            for wrong in [f64::NAN, f64::INFINITY, -1.0] {
+                let values = wrong * trials as f64;
+                let wrong = Sums { values, ..sums };
+                assert!(!is_plausible(&wrong, known), "{at}: {wrong:?}");
+            }
+        }
     }
 }
 

@@ -59,6 +59,33 @@ impl Scores {
         }
     }
 
+    /// The best score of two sequences, by rows and with none of the code that fills tiles.
+    pub fn optimum(&self, first: &[u8], second: &[u8]) -> i32 {
+        let gap = |length: usize| self.open + (length as i32 - 1) * self.extend;
+        // Of the row above and, up to where we are, of this one: what ends in a pair, in a gap in the
+        // second sequence, in a gap in the first.
+        let mut pairs = vec![NEVER; second.len() + 1];
+        let mut ups = pairs.clone();
+        let mut lefts: Vec<i32> = (0..=second.len()).map(gap).collect();
+        (pairs[0], lefts[0]) = (0, NEVER);
+        for (i, a) in (1..).zip(first) {
+            let mut corner = pairs[0].max(ups[0]);
+            (pairs[0], ups[0]) = (NEVER, gap(i));
+            for (j, b) in (1..).zip(second) {
+                let pair = if a == b { self.equal } else { self.different };
+                let from_above = pairs[j].max(lefts[j]) + self.open;
+                let from_left = pairs[j - 1].max(ups[j - 1]) + self.open;
+                let next = pairs[j].max(ups[j]).max(lefts[j]);
+                pairs[j] = corner + pair;
+                ups[j] = from_above.max(ups[j] + self.extend);
+                lefts[j] = from_left.max(lefts[j - 1] + self.extend);
+                corner = next;
+            }
+        }
+        let last = second.len();
+        pairs[last].max(ups[last]).max(lefts[last])
+    }
+
     /// Scores with one more gap in the second sequence, by what the alignment ended in before.
     pub fn gap_in_second(&self, [pair, second, first]: Cell) -> Cell {
         [pair + self.open, second + self.extend, first + self.open]
