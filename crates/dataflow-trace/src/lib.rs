@@ -56,7 +56,7 @@ mod view;
 pub use view::{UnknownWindow, View, Window};
 
 use dataflow_core::trace::Trace;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -154,18 +154,18 @@ pub fn write_beside(runs: &[(&str, &Trace)], out: &mut dyn io::Write) -> io::Res
 }
 
 impl View<'_> {
-    /// Writes what is seen to a file of the format that its extension names.
+    /// Writes what is seen to a file of the format that its extension names. A file that was there is
+    /// replaced as a whole, once the new one is: no reader sees a part of it.
     ///
     /// # Errors
-    /// If no format has this extension, or the file cannot be written.
+    /// If no format has this extension, or the file cannot be written; what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let Some(format) = Format::of(path) else {
             return Err(WriteError::Extension(path.to_path_buf()));
         };
-        let failed = |path: &Path, fault| WriteError::File(path.to_path_buf(), fault);
         let written = |path: &Path, writer: Writer| {
-            let made = File::create(path).and_then(|mut file| writer(self, &mut file));
-            made.map_err(|fault| failed(path, fault))
+            let made = replaced(path, |mut file| writer(self, &mut file));
+            made.map_err(|fault| WriteError::File(path.to_path_buf(), fault))
         };
         written(path, format.writer())?;
         if format == Format::Paraver {
@@ -182,6 +182,25 @@ impl View<'_> {
     pub fn write_to(&self, format: Format, out: &mut dyn io::Write) -> io::Result<()> {
         format.writer()(self, out)
     }
+}
+
+/// Writes a file beside its place and moves it there. In place is written what is no plain file, like a pipe
+/// or a link, and where nothing can be made beside it.
+fn replaced(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let is_plain = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
+    let beside = path.file_name().filter(|_| is_plain).and_then(|name| {
+        let name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+        let beside = path.with_file_name(name);
+        Some((File::create(&beside).ok()?, beside))
+    });
+    let Some((file, beside)) = beside else {
+        return File::create(path).and_then(write);
+    };
+    let moved = write(file).and_then(|()| fs::rename(&beside, path));
+    if moved.is_err() {
+        let _stays = fs::remove_file(&beside);
+    }
+    moved
 }
 
 type Writer = fn(&View<'_>, &mut dyn io::Write) -> io::Result<()>;

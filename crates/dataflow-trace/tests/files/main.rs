@@ -572,6 +572,34 @@ fn errors_name_the_path_and_what_is_allowed() {
     assert!(std::error::Error::source(&refused).is_some());
 }
 
+/// A browser that read a page while the next one was written saw half of it.
+#[cfg(unix)]
+#[test]
+fn a_file_is_replaced_as_a_whole_or_stays() {
+    use std::io::Read;
+    let folder = Folder::new("replaced");
+    let path = folder.path("run.dot");
+    write(&two_ranks(), &path).unwrap();
+    let before = folder.read("run.dot");
+    let mut reader = std::fs::File::open(&path).unwrap();
+    write(&relay(2), &path).unwrap();
+    let after = folder.read("run.dot");
+    let mut read = String::new();
+    reader.read_to_string(&mut read).unwrap();
+    assert!(read == before && after != before, "{read}");
+    // Too many tasks for a drawing.
+    let refused = write(&relay(2_001), &path).unwrap_err();
+    assert!(matches!(refused, WriteError::File(..)), "{refused}");
+    assert_eq!(folder.read("run.dot"), after);
+    // What a link points to is written, and the link stays.
+    let link = folder.path("link.dot");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    write(&two_ranks(), &link).unwrap();
+    assert_eq!(folder.read("run.dot"), before);
+    let names = std::fs::read_dir(&folder.0).unwrap();
+    assert_eq!(names.count(), 2, "nothing is left beside them");
+}
+
 /// How fast files are written; for people: `cargo test --release -- --ignored --nocapture speed`.
 #[test]
 #[ignore = "a measurement"]
