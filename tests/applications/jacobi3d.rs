@@ -10,10 +10,11 @@ use applications::jacobi3d::Own;
 use applications::jacobi3d::grid::{Counts, Grid, Side};
 use applications::jacobi3d::problem::{Name, Problem};
 use applications::jacobi3d::space::Jacobi;
+use applications::jacobi3d::sweep::{Block, Part};
 use common::cli::{Outcome, Settings};
 use common::variant::{Base, Ideal};
 use dataflow::Runtime;
-use dataflow::core::port::{Heap, Shuffled};
+use dataflow::core::port::{self, Heap, Memory, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,39 @@ fn jacobi(n: usize, blocks: [usize; 3], n_ranks: usize, sweeps: u32, depth: u32)
     let grid = Grid::new(n, Counts(blocks), n_ranks).unwrap();
     let problem = Problem::new(Name::Mode, n);
     Jacobi::new((grid, problem), sweeps, depth, Rank(0), Arc::new(Heap))
+}
+
+/// Memory on a NUMA node.
+struct On(usize);
+
+struct BlockOn(Box<dyn port::Block>, usize);
+
+impl Memory for On {
+    fn allocate(&self, bytes: usize) -> Box<dyn port::Block> {
+        Box::new(BlockOn(Heap.allocate(bytes), self.0))
+    }
+}
+
+impl port::Block for BlockOn {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+    fn numa_node(&self) -> Option<usize> {
+        Some(self.1)
+    }
+}
+
+/// Workers swept blocks of other nodes, for nobody said where they lie.
+#[test]
+fn a_block_says_on_which_numa_node_its_cells_lie() {
+    let mut block = Block::vacant([2, 3, 4]);
+    let node = |block: &Block| Part::Block(block.clone()).numa_node();
+    assert_eq!(node(&block), None);
+    block.fill(&On(3), |_, _, row| row.fill(1.0));
+    assert_eq!(node(&block), Some(3));
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Block {
     pub shape: [usize; 3],
     cells: Option<Arc<[AtomicRefCell<Cells>; 2]>>,
     now: usize,
+    /// Where the cells lie.
+    numa_node: Option<usize>,
 }
 
 /// Memory of cells, the last axis first.
@@ -60,6 +62,7 @@ impl Block {
             shape,
             cells: None,
             now: 0,
+            numa_node: None,
         }
     }
 
@@ -79,6 +82,7 @@ impl Block {
             row(at / along_j, at % along_j, cells);
         }
         next.write().fill(0.0);
+        self.numa_node = now.0.numa_node();
         self.cells = Some(Arc::new([now, next].map(AtomicRefCell::new)));
         self.now = 0;
     }
@@ -341,6 +345,14 @@ impl Datum for Part {
             Part::Block(block) => 2 * block.shape.iter().product::<usize>() * size_of::<f64>(),
             Part::View(_) => 0,
             Part::Face(cells) => size_of_val(&cells[..]),
+        }
+    }
+
+    fn numa_node(&self) -> Option<usize> {
+        match self {
+            Part::Block(block) => block.numa_node,
+            // A view has no bytes of its own, and nobody knows where the heap's lie.
+            Part::View(_) | Part::Face(_) => None,
         }
     }
 }
