@@ -76,7 +76,8 @@ const EXAMPLE: cli::Example = cli::Example {
     )),
     mut_arg("costs", |costs| costs.help(
         "Write what was measured to this file, for --simulate time; with --keep it is read [default: costs.json]"
-    ))
+    )),
+    mut_arg("seed", |seed| seed.help("Seed of what --compare simulates"))
 )]
 struct Own {
     /// Whose kernels are measured
@@ -100,8 +101,8 @@ struct Own {
     /// Compare runs, made in the same passes, with their simulation
     #[arg(long)]
     compare: bool,
-    /// Measure nothing: compare with the file as it is
-    #[arg(long, requires = "compare")]
+    /// Measure no kernels and no messages: compare runs with the file as it is
+    #[arg(long, requires = "compare", conflicts_with_all = ["orders", "matrices"])]
     keep: bool,
     /// Orders of the matrices that are compared
     #[arg(
@@ -142,6 +143,9 @@ impl InAnyPrecision for Calibration<'_> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         let settings = self.settings;
         let own = &settings.own;
+        if !own.compare {
+            settings.expect_no_seed("only --compare simulates")?;
+        }
         let backend = backend(self.settings.backend)?;
         self.outcome.precision = Some(T::PRECISION.to_string());
         self.outcome.backend = Some(self.settings.backend.to_string());

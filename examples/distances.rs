@@ -26,6 +26,10 @@ const EXAMPLE: cli::Example = cli::Example {
 };
 
 #[derive(clap::Args)]
+#[command(
+    mut_arg("repeat", |repeat| repeat.help("Measure each pair so many times and report the medians")),
+    mut_arg("seed", |seed| seed.help("Seed of the order in which memory is walked through"))
+)]
 struct Own {
     /// Bytes to walk through on each node, in MiB [default: twice the largest cache, 64 to 512]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(2..=pairs::MOST_MEBIBYTES))]
@@ -127,8 +131,8 @@ fn default_mebibytes(topology: &Topology) -> u64 {
 /// Distances in firmware's manner: 10 is the shortest latency, and latencies that differ by less
 /// than the tolerance get one value, so that noise does not part equals.
 ///
-/// From a node without cores nothing was measured: it is as far from others as they from it, and
-/// from its like as far as anything is.
+/// From a node without cores, and to one without memory, nothing was measured: it is as far from others as
+/// they from it, and from its like as far as anything is.
 fn corrected(nanoseconds: &[Vec<Option<f64>>], tolerance: f64) -> Vec<Vec<u64>> {
     let mut sorted: Vec<f64> = nanoseconds.iter().flatten().copied().flatten().collect();
     sorted.sort_by(f64::total_cmp);

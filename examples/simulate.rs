@@ -9,7 +9,8 @@
 //! The tasks are those of the real factorisation, the policy and its queues those that workers
 //! use; the machine is this one, that of an hwloc XML file (`--input`), or that of a copy of
 //! `/sys/devices/system` (`--input` with a folder; needs no feature). What tasks and bytes cost
-//! stands in `examples/simulate/costs.json`, or another file (`--costs`).
+//! stands in `examples/simulate/costs.json`, or another file (`--costs`). What the environment says of
+//! workers here does not count.
 //!
 //! `--trace FILE` leaves what each worker would do. With `--beside POLICY`, as often as one likes, the
 //! same runs under other policies too, and an SVG has all of them on one axis of time. Each policy is
@@ -42,9 +43,17 @@ const EXAMPLE: cli::Example = cli::Example {
 };
 
 #[derive(clap::Args)]
-#[command(mut_arg("costs", |costs| costs.help(
-    "What tasks and bytes cost: a file of the form of [default: examples/simulate/costs.json]"
-)))]
+#[command(
+    mut_arg("costs", |costs| costs.help(
+        "What tasks and bytes cost: a file of the form of [default: examples/simulate/costs.json]"
+    )),
+    mut_arg("input", |input| input.help(
+        "The machine: an hwloc XML file, or a copy of /sys/devices/system [default: this one]"
+    )),
+    mut_arg("threads", |threads| threads.help(
+        "Workers [default: one per core of the machine, whatever the environment says]"
+    ))
+)]
 struct Own {
     /// Where a task goes whose inputs are equally large: to the first of them, the tile that it
     /// changes, as workers do, or to the last, a tile that it reads

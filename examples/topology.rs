@@ -1,8 +1,9 @@
 //! What the runtime makes of a machine: its NUMA nodes and cores, which worker runs where, and
 //! from whom each worker steals, nearest first.
 //!
-//! The machine is this one as far as the process may use it (try `taskset -c 1`), or that of an
-//! hwloc XML file (`--input`), or of a synthetic description (`--synthetic`).
+//! The machine is this one as far as the process may use it (try `taskset -c 1`), with the workers that
+//! the environment asks for unless flags do; or that of an hwloc XML file (`--input`), or of a synthetic
+//! description (`--synthetic`).
 //!
 //! ```text
 //! cargo run --release --features hwloc --example topology -- \
@@ -25,6 +26,12 @@ const EXAMPLE: cli::Example = cli::Example {
 };
 
 #[derive(clap::Args)]
+#[command(
+    mut_arg("input", |input| input.help("A machine by an hwloc XML file [default: this one]")),
+    mut_arg("threads", |threads| threads.help(
+        "Workers [default: of this machine as DATAFLOW_THREADS says, else one per core]"
+    ))
+)]
 struct Own {
     /// A machine by its description, like 'Package:2 [NUMANode] Core:4 PU:2'
     #[arg(long, value_name = "TEXT", conflicts_with = "input")]
@@ -40,9 +47,13 @@ fn main() -> std::process::ExitCode {
 
 fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> {
     let (name, topology) = machine(settings)?;
-    let bind = settings.bound_to();
+    let is_here = settings.input.is_none() && settings.own.synthetic.is_none();
+    let (threads, bind) = match is_here {
+        true => settings.workers()?,
+        false => (settings.threads, settings.bound_to()),
+    };
     let capacity = bind.capacity(&topology);
-    let n_workers = settings.threads.unwrap_or(capacity);
+    let n_workers = threads.unwrap_or(capacity);
     let places = bind.places(&topology, n_workers);
     let plan = Plan {
         name,

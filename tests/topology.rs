@@ -5,6 +5,11 @@
 //! Without it, or without the feature `hwloc`, the collection is not looked at, and that is said
 //! aloud.
 
+#[path = "../examples/distances/pairs.rs"]
+mod pairs;
+
+use common::cli::Failure;
+use dataflow::numa::Topology;
 use dataflow::numa::pin::allowed_pus;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -228,10 +233,50 @@ fn distances_between_nodes_are_measured_in_both_directions() {
         ["--mebibytes", "many"],
         ["--mebibytes", "1"],
         // Lines are numbered in four bytes, and these were 2³²: the chain had none.
-        ["--mebibytes", "262144"],
+        ["--mebibytes", &(pairs::MOST_MEBIBYTES + 1).to_string()],
     ] {
         run_example("distances", &bad, &[]).refusal(2);
     }
+}
+
+/// Nothing was measured on a machine that has one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_without_memory_is_as_if_nobody_could_go_there() {
+    // One node more than there are: the kernel places nothing there.
+    let last = Topology::discover().unwrap().n_numa_nodes();
+    let mut cores = vec![0; last + 1];
+    cores[0] = 1;
+    let topology = Topology::made_of(&cores, |from, to| if from == to { 10 } else { 20 });
+    match pairs::measure(&topology, 2 << 20, 1, 0) {
+        Ok(measured) => {
+            let row = &measured.nanoseconds[0];
+            assert!(row[0].is_some() && row[last].is_none(), "{row:?}");
+            assert_eq!(measured.gigabytes[0][last], None);
+        }
+        Err(failure) if failure.message().contains("forbidden here") => {
+            println!("skipped: {}", failure.message());
+        }
+        Err(failure) => panic!("{}", failure.message()),
+    }
+}
+
+#[test]
+fn the_environment_says_which_workers_there_are_here() {
+    let environment = [("DATAFLOW_THREADS", "3"), ("DATAFLOW_BIND", "none")];
+    let pinned = |found: &Value| {
+        let workers = found["steal_order"].as_array().unwrap().iter();
+        workers
+            .filter(|worker| !worker["pin_to_pu_os"].is_null())
+            .count()
+    };
+    let found = run(&["--json"], &environment).object();
+    assert_eq!((&found["workers"], pinned(&found)), (&json!(3), 0));
+    // Who says more on the command line is heard, and of other machines the environment knows nothing.
+    let found = run(&["--json", "--threads", "1", "--bind", "pus"], &environment).object();
+    assert_eq!((&found["workers"], pinned(&found)), (&json!(1), 1));
+    let wrong = run(&[], &[("DATAFLOW_BIND", "nothing")]);
+    assert!(wrong.refusal(2).contains("DATAFLOW_BIND"));
 }
 
 #[test]

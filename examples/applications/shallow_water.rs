@@ -55,7 +55,8 @@ pub const EXAMPLE: Example = Example {
 pub enum Form {
     /// As a task space, a task a block and stage
     Space,
-    /// Recorded in program order, a task a pair of blocks and stage, and one a block and stage
+    /// Recorded in program order, a task a pair of blocks and stage, and one a block and stage; many
+    /// steps as several graphs, one after another
     Sequence,
 }
 
@@ -77,7 +78,7 @@ pub struct Own {
     /// Steps, whatever days they take
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STEPS)), conflicts_with = "days")]
     steps: Option<u32>,
-    /// Seconds of a step [default: 45000/√N, or a little less]
+    /// Seconds of a step, or a little less where steps are to fill the days [default: 45000/√N]
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     dt: Option<f64>,
     /// Angle between the axis of the flow and the sphere's, of cases 1 and 2

@@ -7,7 +7,7 @@
 use super::Failure;
 use chacha20::ChaCha8Rng;
 use dataflow::core::port::{Block, Memory};
-use dataflow::numa::pages::{self, Wish};
+use dataflow::numa::pages::{self, PagesError, Wish};
 use dataflow::numa::pin::pin_current_thread;
 use dataflow::numa::{Core, HugePages, Topology};
 use rand::{RngExt, SeedableRng};
@@ -23,7 +23,7 @@ pub const MOST_MEBIBYTES: u64 = (1 << 32) / (1 << 20) * LINE as u64 - 1;
 /// Loads that one latency is the mean of.
 const LOADS: usize = 1 << 20;
 
-/// Rows are the nodes of the cores, columns those of the memory; `None` where no core is.
+/// Rows are the nodes of the cores, columns those of the memory; `None` where no core is, or no memory.
 pub struct Measured {
     pub nanoseconds: Vec<Vec<Option<f64>>>,
     pub gigabytes: Vec<Vec<Option<f64>>>,
@@ -43,7 +43,9 @@ pub fn measure(
     let mut nanoseconds = vec![vec![Vec::new(); n]; n];
     let mut gigabytes = nanoseconds.clone();
     for to in 0..n {
-        let block = chain_on(topology, to, bytes, seed)?;
+        let Some(block) = chain_on(topology, to, bytes, seed)? else {
+            continue;
+        };
         for _ in 0..rounds {
             for from in 0..n {
                 let cores = topology
@@ -56,6 +58,10 @@ pub fn measure(
                 gigabytes[from][to].push(bandwidth(&cores, block.bytes()));
             }
         }
+    }
+    if nanoseconds.iter().flatten().all(Vec::is_empty) {
+        let text = "no NUMA node has memory that this process may use";
+        return Err(Failure::new("no_locality", text));
     }
     let medians = |rows: Vec<Vec<Vec<f64>>>| {
         let row = |row: Vec<Vec<f64>>| row.into_iter().map(median).collect();
@@ -72,17 +78,22 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Memory on a NUMA node with a chain through all its lines in random order.
+/// Memory on a NUMA node with a chain through all its lines in random order; none if the node has no memory
+/// that this process may use.
 fn chain_on(
     topology: &Topology,
     node: usize,
     bytes: usize,
     seed: u64,
-) -> Result<Box<dyn Block>, Failure> {
+) -> Result<Option<Box<dyn Block>>, Failure> {
     let os = topology.numa_nodes()[node].os_index;
     // An arena of its own: what another has used already lies somewhere.
     let mut block = HugePages::new().allocate(bytes);
     let wished = pages::place(block.bytes_mut(), Wish::Prefer(os));
+    let is_alone = topology.n_numa_nodes() == 1;
+    if matches!(wished, Err(PagesError::Refused { .. })) && !is_alone {
+        return Ok(None);
+    }
     let mut next: Vec<u32> = (0..(bytes / LINE) as u32).collect();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     // Sattolo's shuffle: one cycle through all of them.
@@ -92,8 +103,8 @@ fn chain_on(
     for (line, next) in block.bytes_mut().chunks_exact_mut(LINE).zip(&next) {
         line[..4].copy_from_slice(&next.to_le_bytes());
     }
-    if topology.n_numa_nodes() == 1 {
-        return Ok(block);
+    if is_alone {
+        return Ok(Some(block));
     }
     let sample: Vec<usize> = (0..64).map(|at| at * (bytes / 64)).collect();
     let lie_on = wished.and_then(|()| pages::nodes_of(block.bytes(), &sample));
@@ -106,7 +117,7 @@ fn chain_on(
         );
         return Err(Failure::new("does_not_fit", text));
     }
-    Ok(block)
+    Ok(Some(block))
 }
 
 /// Nanoseconds from one load to the next.

@@ -299,6 +299,8 @@ fn wrong_costs_and_questions_are_refused() {
             "torus",
         ],
         &["jacobi3d", "--simulate", "time", "--costs", &file],
+        &["calibrate", "--seed", "3"],
+        &["calibrate", "--keep", "--compare", "--orders", "24"],
         &["solve", "--costs", &file],
         &["solve", "--simulate", "time", "--costs", &file],
     ] {

@@ -39,7 +39,7 @@ pub struct Flags {
     /// Order of a tile
     #[arg(long, value_name = "NB", value_parser = at_least_one)]
     pub nb: Option<usize>,
-    /// Worker threads of each rank [default: one per allowed core]
+    /// Worker threads of each rank [default: DATAFLOW_THREADS, or one per allowed core]
     #[arg(long, value_name = "T", value_parser = at_least_one)]
     pub threads: Option<usize>,
     /// Number of ranks [default: as many as a launcher has started, or as the example needs]
@@ -85,7 +85,8 @@ pub struct Flags {
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = at_least_one)]
     pub repeat: usize,
     /// How ready tasks are queued, placed and stolen: distance, distance-no-steal, oblivious,
-    /// priority, fifo or lifo, then any of ,own ,adjacent ,all ,patience=ROUNDS ,keep=TASKS
+    /// priority, fifo or lifo, then any of ,own ,adjacent ,all ,patience=ROUNDS ,keep=TASKS; goes before
+    /// DATAFLOW_POLICY
     #[arg(long, value_name = "POLICY", default_value = "distance")]
     pub policy: Policy,
     /// Whether the command line says it.
@@ -103,7 +104,7 @@ pub struct Flags {
     /// What all ranks must have been given alike, as it was given.
     #[arg(skip)]
     pub(super) agreed: Vec<(String, String)>,
-    /// What worker threads are pinned to
+    /// What worker threads are pinned to; goes before DATAFLOW_BIND
     #[arg(long, value_name = "TO", default_value = "cores")]
     pub bind: Binding,
     /// Library of the kernels
@@ -120,14 +121,15 @@ pub struct Flags {
     #[arg(long, conflicts_with_all = OF_MEASURED_RUNS)]
     pub plan: bool,
     /// Compute nothing: tell what --ranks ranks, any number, would do and send, and with --threads
-    /// what they would hold; or play it in virtual time
+    /// what they would hold; or play it in virtual time. What the environment says of workers here
+    /// does not count there
     #[arg(long, value_name = "WHAT", conflicts_with_all = OF_REAL_RUNS)]
     pub simulate: Option<Simulation>,
     /// What kernels and messages take in virtual time: a file that the example calibrate writes
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// Record the measured run and write it to this file, of a kind that its extension tells:
-    /// pftrace, json, prv, paje, svg or html
+    /// pftrace, json, prv, paje, svg or html; a second graph of the run goes to name.2.html, and so on
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
     pub trace: Option<PathBuf>,
     /// Write of it only some time, in seconds, and some ranks: FROM..TO, FROM..TO@FIRST..END
@@ -139,7 +141,7 @@ pub struct Flags {
         hide_default_value = true
     )]
     pub window: Window,
-    /// Draw the graph of the measured run for Graphviz (2,000 tasks at most)
+    /// Draw the graph of the measured run, the first of several, for Graphviz (2,000 tasks at most)
     #[arg(long, value_name = "FILE")]
     pub dot: Option<PathBuf>,
     /// Show progress also with --json (only ever on a terminal)
@@ -449,7 +451,7 @@ impl Flags {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let most = MOST_THREADS.max(8 * processors);
         let of_environment = || match self.simulate {
-            None => std::env::var("DATAFLOW_THREADS").ok()?.parse().ok(),
+            None => said("DATAFLOW_THREADS"),
             Some(_) => None,
         };
         let threads = threads.or_else(of_environment).unwrap_or(1);
@@ -577,6 +579,22 @@ impl Flags {
         })
     }
 
+    /// Workers of a runtime here, and what they are pinned to: as was asked for, here or else in the
+    /// environment.
+    ///
+    /// # Errors
+    /// As [`tuned`](Self::tuned).
+    pub fn workers(&self) -> Result<(Option<usize>, Bind), Failure> {
+        // Then what the environment says can be understood.
+        self.tuned()?;
+        let bind = match self.says_bind {
+            true => None,
+            false => said("DATAFLOW_BIND"),
+        };
+        let threads = self.threads.or_else(|| said("DATAFLOW_THREADS"));
+        Ok((threads, bind.unwrap_or_else(|| self.bound_to())))
+    }
+
     /// Whether the measured run is to be recorded.
     pub(super) fn records(&self) -> bool {
         self.trace.is_some() || self.dot.is_some()
@@ -647,6 +665,11 @@ impl Flags {
             Binding::None => Bind::None,
         }
     }
+}
+
+/// What a variable of the environment says, if it says something.
+fn said<T: FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// A file that a trace can be written to.
