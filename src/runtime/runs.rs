@@ -53,7 +53,8 @@ impl Runtime {
     }
 
     /// Runs a recorded program, this rank's part of it if there are several, each of which has
-    /// recorded the same; as often as one likes. See [`record`](crate::sequence::record).
+    /// recorded the same; as often as one likes. On a single rank the same as [`Recorded::run`]. See
+    /// [`record`](crate::sequence::record).
     ///
     /// # Errors
     /// As [`Recorded::run_across`], the same on every rank.
@@ -62,8 +63,8 @@ impl Runtime {
     }
 
     /// Solves a recursive problem on all ranks, each of which calls this; returns the value on each rank,
-    /// and the number of calls made on this one. See
-    /// [`recursion`](crate::recursion).
+    /// and the number of calls made on this one. Alone on this rank, and inside a body:
+    /// [`recursion::recurse`](crate::recursion::recurse). See [`recursion`](crate::recursion).
     ///
     /// # Errors
     /// As [`recurse_across`], the same on every rank.

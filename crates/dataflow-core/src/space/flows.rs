@@ -71,7 +71,8 @@ impl<'a, D: Datum> Flows<'a, D> {
         })
     }
 
-    /// All flows in order, for tasks with a variable list of data.
+    /// All flows in order, for tasks with a variable list of data: as many as the class describes, those
+    /// that were not fed among them.
     pub fn iter(&mut self) -> impl Iterator<Item = Slot<'_, D>> {
         let flows = self.flows.iter();
         flows

@@ -72,6 +72,10 @@ pub trait TaskSpace: Sync + Sized {
     type Datum: Datum;
 
     /// Names the space, its parameters, its classes and their flows.
+    ///
+    /// Where edges carry data, a task has a place for each flow of its class, fed or not, and takes time for
+    /// each; while it waits there is room for four, and more are allocated. So tasks of very different widths
+    /// are better of different classes.
     fn describe(&self, about: &mut Description);
 
     /// The tasks placed on a rank, lazily, in any order.
