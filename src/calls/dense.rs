@@ -14,7 +14,7 @@
 
 use crate::Runtime;
 use crate::calls::factored::steps::AUTO;
-use crate::calls::factored::{self, CholeskyFactor, Factors, LuFactor, QrFactor, steps};
+use crate::calls::factored::{self, CholeskyFactor, Factors, Lu, LuFactor, QrFactor, steps};
 use crate::calls::site::expect_square;
 use crate::calls::site::{Site, array, array_of, expect_rows, is_small, of_columns};
 use dataflow_linalg::LinalgError;
@@ -22,9 +22,6 @@ use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, qr};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
-
-/// What [`Dense::lu`] answers: the order of rows P, then L and U.
-pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
 /// are column-major.

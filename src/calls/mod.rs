@@ -3,13 +3,14 @@
 //! On arrays of ndarray ([`dense`]) and on tiled matrices ([`tiled`]), at once or with factors that
 //! are kept ([`factored`]). [`site`] knows where a problem is worked on, and how it is cut.
 
+mod copy;
 mod dense;
 mod factored;
 mod site;
 mod tiled;
 
-pub use dense::{Dense, Lu};
+pub use dense::Dense;
 pub use factored::{
-    CholeskyFactor, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
+    CholeskyFactor, Lu, LuFactor, QrFactor, TiledCholeskyFactor, TiledLuFactor, TiledQrFactor,
 };
 pub use tiled::Tiled;

@@ -1,5 +1,4 @@
-//! Tiled: the calls of [`Dense`](crate::Dense) on tiled matrices, run by an executor of one's own;
-//! and the steps that both take.
+//! Tiled: the calls of [`Dense`](crate::Dense) on tiled matrices, run by an executor of one's own.
 //!
 //! # Law
 //! Nothing is changed in place: a call copies what it overwrites, tile by tile; a factor that is kept
@@ -9,16 +8,16 @@
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 
+use crate::calls::copy::{copy, whole};
 use crate::calls::factored::steps::{AUTO, alike};
 use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
 use crate::calls::site::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
-use dataflow_linalg::matrix::{Entries, Layout, Structure, TiledMatrix};
+use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu};
-use std::ops::Range;
 
 /// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
 /// matrix), results are cut and spread like the matrix.
@@ -299,77 +298,5 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         let (c, _) = c.map_err(LinalgError::Run)?;
         steps::multiply((self, b), &c, on)?;
         Ok(c)
-    }
-}
-
-/// A matrix with the given entries.
-fn filled<T: Scalar>(
-    layout: Layout,
-    entries: &impl Entries<T>,
-    on: &dyn Executor,
-) -> Result<TiledMatrix<T>, LinalgError> {
-    let tiles = TiledMatrix::vacant(layout, on.memory());
-    tiles.fill(entries, on).map_err(LinalgError::Run)?;
-    Ok(tiles)
-}
-
-/// The entries of a matrix in another layout of the same tiles, all of whose entries are on this rank. A
-/// tile that is not at hand is not in the copy either: who looks at that says so on all ranks.
-pub(crate) fn copy<T: Scalar>(
-    a: &TiledMatrix<T>,
-    layout: Layout,
-    on: &dyn Executor,
-) -> Result<TiledMatrix<T>, LinalgError> {
-    copy_as(a, a, layout, on)
-}
-
-/// The same with entries that stand for those of the matrix.
-fn copy_as<T: Scalar>(
-    a: &TiledMatrix<T>,
-    entries: &impl Entries<T>,
-    layout: Layout,
-    on: &dyn Executor,
-) -> Result<TiledMatrix<T>, LinalgError> {
-    let is_here = |(i, j): (usize, usize)| match a.structure() {
-        Structure::General => a.tile(i, j).is_some(),
-        Structure::Lower => a.tile(i.max(j), i.min(j)).is_some(),
-    };
-    if layout.tiles().all(is_here) {
-        return filled(layout, entries, on);
-    }
-    let tiles = TiledMatrix::vacant(layout, on.memory());
-    for (i, j) in layout.tiles().filter(|tile| is_here(*tile)) {
-        tiles.fill_tile(i, j, entries)?;
-    }
-    Ok(tiles)
-}
-
-/// Both triangles of a matrix.
-fn whole<T: Scalar>(a: &TiledMatrix<T>, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {
-    let layout = alike(a, Layout::general(a.rows(), a.cols(), a.nb()))?;
-    match a.structure() {
-        Structure::General => copy(a, layout, on),
-        Structure::Lower => copy_as(a, &Hermitian(a), layout, on),
-    }
-}
-
-/// What a lower triangle stands for: imaginary parts on its diagonal are not read.
-struct Hermitian<'a, T: Scalar>(&'a TiledMatrix<T>);
-
-impl<T: Scalar> Entries<T> for Hermitian<'_, T> {
-    fn entry(&self, row: usize, col: usize) -> T {
-        let entry = self.0.entry(row, col);
-        match row == col {
-            true => T::from_real(entry.re()),
-            false => entry,
-        }
-    }
-
-    fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
-        self.0.column(rows.clone(), col, into);
-        if rows.contains(&col) {
-            let diagonal = &mut into[col - rows.start];
-            *diagonal = T::from_real(diagonal.re());
-        }
     }
 }

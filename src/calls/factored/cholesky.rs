@@ -3,11 +3,11 @@
 
 use super::steps;
 use super::steps::{AUTO, alike};
+use crate::calls::copy::copy;
 use crate::calls::site::expect_square;
 use crate::calls::site::{
     SMALL, Site, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
 };
-use crate::calls::tiled::copy;
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;

@@ -1,12 +1,11 @@
 //! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
 
 use super::steps;
-use crate::calls::dense::Lu;
+use crate::calls::copy::copy;
 use crate::calls::site::expect_square;
 use crate::calls::site::{
     Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
-use crate::calls::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::Op;
@@ -17,6 +16,9 @@ use dataflow_linalg::{LinalgError, lu, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, ShapeBuilder};
 use std::cmp::Ordering;
 use std::fmt;
+
+/// What [`Dense::lu`](crate::Dense::lu) answers: the order of rows P, then L and U.
+pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 
 /// P, L and U of an array, to solve with as often as there are right-hand sides:
 /// [`Dense::lu_factor`](crate::Dense::lu_factor).

@@ -15,7 +15,7 @@ mod qr;
 pub(crate) mod steps;
 
 pub use cholesky::{CholeskyFactor, TiledCholeskyFactor};
-pub use lu::{LuFactor, TiledLuFactor};
+pub use lu::{Lu, LuFactor, TiledLuFactor};
 pub use qr::{QrFactor, TiledQrFactor};
 
 pub(crate) use cholesky::{factor_at_once, inverted, solved_at_once, solved_definite};

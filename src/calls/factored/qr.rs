@@ -7,10 +7,10 @@
 use super::steps;
 use super::steps::alike;
 use super::steps::options;
+use crate::calls::copy::copy;
 use crate::calls::site::{
     Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
-use crate::calls::tiled::copy;
 use dataflow_core::port::Executor;
 use dataflow_linalg::kernel::Op;
 use dataflow_linalg::matrix::convert::NdarrayEntries;
