@@ -8,14 +8,11 @@
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
-use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants};
+use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants, Word};
 pub use crate::engine::{Job, MANY_INSIDE, Stay};
 use crate::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
-
-/// A ready task as queues see it.
-pub type Word = u64;
 
 /// Runs jobs.
 pub trait Executor: Send + Sync {

@@ -21,10 +21,10 @@ pub use context::Context;
 pub use courier::{
     Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
 };
-pub use executor::{Executor, Job, Lane, MANY_INSIDE, Stay, Word, Work};
+pub use executor::{Executor, Job, Lane, MANY_INSIDE, Stay, Work};
 pub use inline::Inline;
 pub use memory::{Block, Heap, Lengths, Memory};
 #[cfg(feature = "rayon")]
 pub use rayon::OnRayon;
 pub use shuffled::Shuffled;
-pub use told::{Hint, Ready, Wants, most_bytes};
+pub use told::{Hint, Ready, Wants, Word, most_bytes};

@@ -1,12 +1,13 @@
-//! Optional hints from the engine to an executor about a ready task, beyond its priority: where its data
-//! lie, what class of task it is, how long such tasks took.
+//! What the engine tells an executor of a ready task: its word, and optional hints beyond its priority, where
+//! its data lie, what class of task it is, how long such tasks took.
 //!
 //! # Law
 //! A hint may be wrong: it may decide when and where a task runs, never what it computes. NUMA nodes are
 //! numbered as the executor numbers them; data that do not know where they lie say so. For spaces whose
 //! edges carry no data there are no hints.
 
-use super::Word;
+/// A ready task as queues see it.
+pub type Word = u64;
 
 /// Which hints a lane wants. The fewer, the less each task costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,7 @@
 //! Callbacks that receive a task's edges when a space is asked for them.
 
-use super::{TaskName, TaskSpace};
+use super::{TaskName, TaskSpace, number_of};
 use crate::data::{Datum, Store};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 
 /// Receives the inputs of a task: where each flow comes from.
@@ -108,11 +107,6 @@ impl Sources {
         let at = self.by_flow.binary_search(&(flow, from));
         at.is_ok()
     }
-}
-
-/// A source and its flow as a number; of two by chance the same, one time in 2⁶⁴.
-pub(crate) fn number_of<T: TaskName>(source: T, flow: usize) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one((source, flow))
 }
 
 impl<S: TaskSpace> Inputs<S> for Sources {

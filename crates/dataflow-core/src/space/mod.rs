@@ -41,7 +41,8 @@ pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]
 pub use walk::{Nest, Steps, dealt, narrow, walk};
 
-pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources, number_of};
+pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources};
+pub(crate) use name::number_of;
 
 use crate::data::Datum;
 use crate::error::TaskError;

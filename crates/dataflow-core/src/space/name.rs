@@ -1,10 +1,9 @@
 //! Names of tasks: small values, each of which identifies one task.
 
-use super::number_of;
 use crate::wire::WireName;
 use std::cmp::Ordering;
 use std::fmt::{self, Debug};
-use std::hash::Hash;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -100,6 +99,11 @@ impl Number {
         let wide = || Number::Wide(number_of(task, 0));
         task.pack().map_or_else(wide, Number::Packed)
     }
+}
+
+/// A source and its flow as a number; of two by chance the same, one time in 2⁶⁴.
+pub(crate) fn number_of<T: TaskName>(source: T, flow: usize) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((source, flow))
 }
 
 impl Spelling {
