@@ -76,7 +76,7 @@ pub(crate) use scratch::{ScratchMemory, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};
-pub use trsm::{Diagonal, Side, Triangle, trsm, trsm_left, trsm_op, trsm_unit};
+pub use trsm::{trsm, trsm_left, trsm_op, trsm_unit};
 pub use tstrf::{ssssm, tstrf};
 
 /// The library behind the kernels.
@@ -172,6 +172,33 @@ pub enum Op {
     Transpose,
     /// Transposed and conjugated: Xᴴ, which is Xᵀ for real numbers.
     ConjTranspose,
+}
+
+/// On which side of the unknown a triangle stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// op(A)·X = B.
+    Left,
+    /// X·op(A) = B.
+    Right,
+}
+
+/// Which triangle of a tile is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
+    /// On and below the diagonal.
+    Lower,
+    /// On and above the diagonal.
+    Upper,
+}
+
+/// Whether the diagonal of a triangle is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Diagonal {
+    /// It is.
+    NonUnit,
+    /// It is taken as ones, whatever stands there.
+    Unit,
 }
 
 #[cfg(test)]

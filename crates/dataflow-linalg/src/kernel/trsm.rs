@@ -9,7 +9,7 @@ use super::basis::pieces;
 use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
-use super::{Backend, Op};
+use super::{Backend, Diagonal, Op, Side, Triangle};
 use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
@@ -83,33 +83,6 @@ pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
 pub fn trsm_left<T: Scalar>(backend: Backend, l: &Tile<T>, op: Op, b: &mut Tile<T>) {
     let shape = (Triangle::Lower, Diagonal::NonUnit);
     trsm_op(backend, Side::Left, (op, shape, l), b);
-}
-
-/// On which side of the unknown a triangle stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// op(A)·X = B.
-    Left,
-    /// X·op(A) = B.
-    Right,
-}
-
-/// Which triangle of a tile is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Triangle {
-    /// On and below the diagonal.
-    Lower,
-    /// On and above the diagonal.
-    Upper,
-}
-
-/// Whether the diagonal of a triangle is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Diagonal {
-    /// It is.
-    NonUnit,
-    /// It is taken as ones, whatever stands there.
-    Unit,
 }
 
 /// `B ← op(A)⁻¹·B` or `B ← B·op(A)⁻¹` with any triangle: LAPACK's `trsm` with α = 1.

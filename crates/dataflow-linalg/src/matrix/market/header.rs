@@ -1,91 +1,8 @@
 //! The header: banner and size line.
 
+use super::banner::{Field, Storage, Symmetry};
 use super::error::Reason;
 use super::lines::words;
-use std::fmt;
-
-/// How entries are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
-    /// Row, column, value; what is not listed is 0.
-    Coordinate,
-    /// Values only, column by column; of the symmetric kinds the lower triangle.
-    Array,
-}
-
-/// What the values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// One number.
-    Real,
-    /// One whole number.
-    Integer,
-    /// No number: every listed entry is 1.
-    Pattern,
-    /// Two numbers, real and imaginary part.
-    Complex,
-}
-
-/// What follows from an entry for its mirror.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Symmetry {
-    /// Nothing.
-    General,
-    /// The same value.
-    Symmetric,
-    /// The value with the opposite sign.
-    SkewSymmetric,
-    /// The conjugate value.
-    Hermitian,
-}
-
-macro_rules! words {
-    ($type:ident, $allowed:literal, $($variant:ident = $word:literal),+) => {
-        impl $type {
-            /// The variant of a word in any case.
-            fn of(word: &[u8]) -> Result<Self, Reason> {
-                $(if word.eq_ignore_ascii_case($word.as_bytes()) {
-                    return Ok($type::$variant);
-                })+
-                Err(Reason::BannerWord {
-                    word: String::from_utf8_lossy(word).into_owned(),
-                    allowed: $allowed,
-                })
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(match self {
-                    $($type::$variant => $word),+
-                })
-            }
-        }
-    };
-}
-
-words!(
-    Storage,
-    "coordinate or array",
-    Coordinate = "coordinate",
-    Array = "array"
-);
-words!(
-    Field,
-    "real, integer, pattern or complex",
-    Real = "real",
-    Integer = "integer",
-    Pattern = "pattern",
-    Complex = "complex"
-);
-words!(
-    Symmetry,
-    "general, symmetric, skew-symmetric or hermitian",
-    General = "general",
-    Symmetric = "symmetric",
-    SkewSymmetric = "skew-symmetric",
-    Hermitian = "hermitian"
-);
 
 /// What a file declares about its matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,15 +38,12 @@ impl Header {
             return Err(Reason::BannerWords(found.len()));
         };
         if !object.eq_ignore_ascii_case(b"matrix") {
-            return Err(Reason::BannerWord {
-                word: String::from_utf8_lossy(object).into_owned(),
-                allowed: "matrix",
-            });
+            return Err(unknown(object, "matrix"));
         }
         let header = Header {
-            storage: Storage::of(storage)?,
-            field: Field::of(field)?,
-            symmetry: Symmetry::of(symmetry)?,
+            storage: Storage::of(storage).ok_or_else(|| unknown(storage, Storage::ALLOWED))?,
+            field: Field::of(field).ok_or_else(|| unknown(field, Field::ALLOWED))?,
+            symmetry: Symmetry::of(symmetry).ok_or_else(|| unknown(symmetry, Symmetry::ALLOWED))?,
             rows: 0,
             cols: 0,
             entries: 0,
@@ -187,6 +101,12 @@ impl Header {
             ..self
         })
     }
+}
+
+/// The fault of a banner's word that is none of those that are allowed.
+fn unknown(word: &[u8], allowed: &'static str) -> Reason {
+    let word = String::from_utf8_lossy(word).into_owned();
+    Reason::BannerWord { word, allowed }
 }
 
 fn size(word: &[u8]) -> Result<usize, Reason> {

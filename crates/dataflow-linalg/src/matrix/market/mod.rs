@@ -39,13 +39,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod banner;
 mod error;
 mod header;
 mod lines;
 mod read;
 mod write;
 
+pub use banner::{Field, Storage, Symmetry};
 pub use error::{ReadError, Reason, WriteError};
-pub use header::{Field, Header, Storage, Symmetry};
+pub use header::Header;
 pub use read::{Counts, Entry, Reader, physical_memory};
 pub use write::write;

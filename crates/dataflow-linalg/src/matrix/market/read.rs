@@ -1,7 +1,8 @@
 //! Reading: entries as they come, straight into tiles.
 
+use super::banner::{Field, Storage, Symmetry};
 use super::error::{ReadError, Reason};
-use super::header::{Field, Header, Storage, Symmetry};
+use super::header::Header;
 use super::lines::{Lines, words};
 use crate::error::ShapeError;
 use crate::matrix::layout::{Layout, Structure};
