@@ -196,16 +196,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         ],
         "a scalar type names what is compiled once for it, which computes with scalars",
     ),
-    (
-        "crates/dataflow-linalg/src/",
-        &["lu/factor", "lu/tournament"],
-        "one graph has the tasks of both ways to pivot",
-    ),
-    (
-        "crates/dataflow-linalg/src/",
-        &["qr/least_squares", "qr/pivoted"],
-        "a system whose rank is not full is handed over, with the shapes of its parts",
-    ),
 ];
 
 /// Exported macros stand at the root of their crate; each is a room's all the same.

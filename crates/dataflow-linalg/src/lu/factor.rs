@@ -25,7 +25,6 @@
 use super::columns::{Columns, suits_columns};
 use super::pivots::{Pivots, expect_general};
 use super::rank_rows::RankRows;
-use super::tournament::{SEATS, TOP as PANEL_TOP};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::lookahead::Lookahead;
@@ -54,6 +53,14 @@ pub(super) const TILE: usize = 0;
 pub(super) const PIVOTS: usize = 1;
 /// Panel: stacks of rows of other ranks, as they come; then as they go back.
 pub(super) const OTHERS: usize = 2;
+/// Merge, and Panel of a tournament: the sets of rows that play; of Merge, between them, the winners.
+pub(super) const FIRST: usize = 0;
+pub(super) const WINNERS: usize = 1;
+pub(super) const SECOND: usize = 2;
+/// Panel of a tournament: the diagonal tile as it was. Then what goes to each row of ranks, the diagonal's
+/// first.
+const PANEL_TOP: usize = 3;
+pub(super) const SEATS: usize = 4;
 /// Scatter: the stack of rows that the panel has factored; of the diagonal tile its L, alone.
 const STACK: usize = 1;
 const MADE_TRIANGLE: usize = 2;

@@ -20,21 +20,13 @@
 //! `factor` and `body`.
 
 use super::factor::Task::{Gather, Merge, Panel};
-use super::factor::{Factor, Task};
+use super::factor::{FIRST, Factor, SECOND, Task, WINNERS};
 use super::numbered::{self, Numbered, stored_width};
 use super::pivots::{Swaps, order, raising};
 use crate::kernel::{eliminate, getrf};
 use crate::matrix::{Format, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
-
-/// Merge and Panel: the sets of rows that play; of Merge, between them, the winners.
-const FIRST: usize = 0;
-const WINNERS: usize = 1;
-const SECOND: usize = 2;
-/// Panel: the diagonal tile as it was. Then what goes to each row of ranks, the diagonal's first.
-pub(super) const TOP: usize = 3;
-pub(super) const SEATS: usize = 4;
 
 impl<T: Scalar> Factor<'_, T> {
     /// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have

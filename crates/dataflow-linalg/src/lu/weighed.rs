@@ -12,14 +12,13 @@ use super::check::{CheckTask, OUTGOING};
 use super::factor::Task::{
     Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
 };
-use super::factor::{Factor, OTHERS, PIVOTS, RISEN, TILE, Task};
+use super::factor::{Factor, OTHERS, PIVOTS, RISEN, SEATS, TILE, Task};
 use super::inverse::HandTask;
 use super::numbered::stored_width;
 use super::pivots::words_bytes;
 use super::rank_rows::RankRows;
 use super::reorder::ReorderTask;
 use super::replay::{BELOW, ReplayTask};
-use super::tournament::SEATS;
 use super::unpivoted::UnpivotedTask;
 use super::{Check, Columns, Incremental, Relay, Reorder, Replay, Unpivoted};
 use crate::flops::{self, products};

@@ -19,13 +19,13 @@
 
 use super::apply::Apply;
 use super::arrange::{Lines, arrange};
-use super::choice::choose;
 use super::factor::Factor;
 use super::form::{form, triangle};
-use super::leading::{Compare, Found, leading};
+use super::leading::Found;
 use super::least_squares::{Look, expect_fit, expect_solution, wide};
 use super::reflectors::{Options, Reflectors, alike};
 use super::solve::Solve;
+use super::strongest::{Strongest, default_rcond, strongest_first};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Entries, TiledMatrix};
@@ -51,13 +51,6 @@ pub struct Pivoted<'a, T: Scalar> {
     order: Vec<usize>,
     found: Found,
     report: Report,
-}
-
-/// The rcond that rounding errors alone leave: max(m, n)·2ε, as NumPy's, but at most the fourth root of ε.
-/// That is 1/64 in `f32` and `c32`, from 2¹⁷ rows or columns on; in `f64` and `c64` 1e-4, from 4·10¹¹ on.
-pub fn default_rcond<T: Scalar>(m: usize, n: usize) -> f64 {
-    let most = T::EPSILON.sqrt().sqrt();
-    (2.0 * T::EPSILON * m.max(n) as f64).min(most)
 }
 
 /// Factors A with column pivoting; every rank calls it with its part.
@@ -128,51 +121,6 @@ pub fn pivoted<'a, T: Scalar>(
         found,
         report: joined(reports),
     })
-}
-
-/// The factors of a matrix that is not higher than wide, with the strongest columns first.
-struct Strongest<T: Scalar> {
-    matrix: TiledMatrix<T>,
-    reflectors: Reflectors<T>,
-    order: Vec<usize>,
-    found: Found,
-    report: Report,
-}
-
-/// S·P = Q₂·R
-fn strongest_first<T: Scalar>(
-    s: &TiledMatrix<T>,
-    rcond: f64,
-    options: Options,
-    backend: Backend,
-    on: &dyn Executor,
-) -> Result<Strongest<T>, LinalgError> {
-    let (order, choice) = choose(s, backend, on)?;
-    let (matrix, moved) = arrange(s, Lines::Columns, &order, on)?;
-    let reflectors = Reflectors::new(matrix.layout(), options);
-    let factor = Factor::new(&matrix, &reflectors, backend)?;
-    let factor = factor.run(on)?;
-    let (found, search) = leading(&matrix, (Compare::AsTheyAre, rcond), on)?;
-    Ok(Strongest {
-        matrix,
-        reflectors,
-        order,
-        found,
-        report: joined([choice, moved, factor, search]),
-    })
-}
-
-/// The rank of a matrix of which the triangle is at hand: what is told where least squares find that
-/// it is not full.
-pub(super) fn rank_of_triangle<T: Scalar>(
-    r: &TiledMatrix<T>,
-    rcond: f64,
-    options: Options,
-    backend: Backend,
-    on: &dyn Executor,
-) -> Result<usize, LinalgError> {
-    let found = strongest_first(&triangle(r, on)?, rcond, options, backend, on)?;
-    Ok(found.found.rank)
 }
 
 impl<T: Scalar> Pivoted<'_, T> {
