@@ -168,11 +168,6 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         "the ports speak of the engine's jobs, the engine runs on the ports",
     ),
     (
-        "crates/dataflow-numa/src/",
-        &["pool", "worker"],
-        "a worker that waits inside a body works in its pool as a worker of that pool",
-    ),
-    (
         "crates/dataflow-mpi/src/",
         &[
             "transport/simulated/here",

@@ -10,8 +10,8 @@ use crate::pool::Pool;
 use crate::rivals::{Rival, rivals};
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::{Topology, TopologyError};
-use crate::worker::Worker;
-use dataflow_core::port::{Executor, Job, MANY_INSIDE};
+use crate::worker::{self, Worker};
+use dataflow_core::port::{Executor, Inline, Job, MANY_INSIDE};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -239,7 +239,12 @@ impl Executor for Workers {
 
     /// With all workers that have nothing else to do.
     fn execute_inside(&self, job: &Arc<Job>) {
-        self.pool.execute_inside(job);
+        let Some(worker) = worker::of(&self.pool) else {
+            // A body of another executor's.
+            return Inline.execute(job);
+        };
+        self.pool
+            .while_offered(job, |offer| Worker::new(&self.pool, worker).help(offer));
     }
 
     fn is_uniform(&self) -> bool {

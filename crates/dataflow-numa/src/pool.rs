@@ -11,9 +11,8 @@ use crate::queue::{Backlog, Kit, Queues};
 use crate::sleep::Wards;
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::topology::Topology;
-use crate::worker::{self, Worker};
 use crossbeam_utils::CachePadded;
-use dataflow_core::port::{Executor, Inline, Job};
+use dataflow_core::port::Job;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -56,6 +55,10 @@ impl Pool {
 
     pub fn places(&self) -> &[Place] {
         &self.places
+    }
+
+    pub fn n_workers(&self) -> usize {
+        self.places.len()
     }
 
     pub fn policy(&self) -> &Policy {
@@ -129,6 +132,30 @@ impl Pool {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// All workers may enter the job until it is over.
+    pub fn execute(&self, job: &Arc<Job>) {
+        self.while_offered(job, |_| {
+            // If somebody is awake, a short job is over before a sleeper would be up.
+            if self.counters.iter().any(|counters| counters.is_searching()) {
+                let start = Instant::now();
+                while !job.is_over() && start.elapsed() < GRACE {
+                    spin_loop();
+                }
+            }
+            self.wards.wake_all(|| job.is_over());
+            job.wait_over();
+        });
+    }
+
+    /// The job is on offer while the caller does something. Sleepers are woken by what is queued, not by the
+    /// job itself.
+    pub fn while_offered(&self, job: &Arc<Job>, act: impl FnOnce(&OfferedJob)) {
+        let offer = Arc::new(OfferedJob::new(job, &self.policy, &self.crew));
+        self.announce(&offer);
+        act(&offer);
+        self.withdraw(&offer);
+    }
+
     fn announce(&self, offer: &Arc<OfferedJob>) {
         self.offers().push(Arc::clone(offer));
         self.edition.fetch_add(1, Ordering::Release);
@@ -137,39 +164,6 @@ impl Pool {
     fn withdraw(&self, offer: &Arc<OfferedJob>) {
         self.offers().retain(|other| !Arc::ptr_eq(other, offer));
         self.edition.fetch_add(1, Ordering::Release);
-    }
-}
-
-impl Executor for Pool {
-    fn n_workers(&self) -> usize {
-        self.places.len()
-    }
-
-    fn execute(&self, job: &Arc<Job>) {
-        let offer = Arc::new(OfferedJob::new(job, &self.policy, &self.crew));
-        self.announce(&offer);
-        // If somebody is awake, a short job is over before a sleeper would be up.
-        if self.counters.iter().any(|counters| counters.is_searching()) {
-            let start = Instant::now();
-            while !job.is_over() && start.elapsed() < GRACE {
-                spin_loop();
-            }
-        }
-        self.wards.wake_all(|| job.is_over());
-        job.wait_over();
-        self.withdraw(&offer);
-    }
-
-    /// Sleepers are woken by what is queued, not by the job itself.
-    fn execute_inside(&self, job: &Arc<Job>) {
-        let Some(worker) = worker::of(self) else {
-            // A body of another executor's.
-            return Inline.execute(job);
-        };
-        let offer = Arc::new(OfferedJob::new(job, &self.policy, &self.crew));
-        self.announce(&offer);
-        Worker::new(self, worker).help(&offer);
-        self.withdraw(&offer);
     }
 }
 
@@ -237,7 +231,7 @@ mod tests {
     use crate::policy::Reach;
     use crate::sleep::Risen;
     use dataflow_core::error::Error;
-    use dataflow_core::port::{Arrival, Context, Courier, Inbox, Line, Parcel};
+    use dataflow_core::port::{Arrival, Context, Courier, Executor, Inbox, Inline, Line, Parcel};
     use dataflow_core::rank::Rank;
     use dataflow_core::space::Independent;
     use dataflow_core::wire::{Failure, Terms, WireName};
