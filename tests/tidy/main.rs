@@ -171,10 +171,8 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         "crates/dataflow-mpi/src/",
         &[
             "transport/simulated/here",
-            "transport/simulated/network",
             "transport/simulated/state",
             "transport/simulated/turns",
-            "transport/simulated/virtual_host",
             "transport/simulated/world",
         ],
         "time passes for actors and for messages at once, and either makes the other go on",

@@ -10,6 +10,12 @@
 //! 37 (1990).
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A time as the agenda has it: nanoseconds, as many as there are numbers for.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// Things by the time at which they are due.
 pub struct Agenda<T> {

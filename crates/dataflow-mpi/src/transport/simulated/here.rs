@@ -1,7 +1,7 @@
 //! Here: who acts on this thread, and the time that it lets pass.
 
+use super::agenda::nanos;
 use super::queues::Queues;
-use super::state::nanos;
 use super::world::World;
 use crate::progress;
 use dataflow_core::port;

@@ -27,6 +27,7 @@
 
 mod agenda;
 mod cluster;
+mod door;
 mod executor;
 #[cfg_attr(
     not(all(
@@ -52,9 +53,9 @@ mod weather;
 mod world;
 
 pub use cluster::{Cluster, Costs, Shared};
+pub use door::Simulated;
 pub use executor::VirtualWorkers;
 pub use here::{spend, worker};
-pub use network::Simulated;
 pub use queues::{Queues, Ring};
 pub use weather::{Faults, Weather};
 pub use world::{Hung, World};

@@ -3,24 +3,15 @@
 //! Each host has one way out and one way in; messages go one after another over both, and take
 //! their bytes' time on each, overlapping. Ranks of one host may have ways through its memory instead.
 //! Between two ranks there may be a slow link besides.
-//! That a packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it
-//! only where it is awaited.
 //! The way in is taken when the first byte comes, so nobody waits there for a message that is still queued
 //! at its sender's way out.
-//! Packets wait behind data for the time of a part at most, as over sockets; and of a message that
-//! takes long it is said again and again how much of it has come. Faults are drawn when a message
-//! is sent. What takes for ever, as over a link that carries nothing, never comes.
+//! Packets wait behind data for the time of a part at most, as over sockets. What takes for ever, as over a
+//! link that carries nothing, never comes.
 
+use super::agenda::nanos;
 use super::cluster::{HostOf, carried};
-use super::here::actor_of;
-use super::state::{Due, State, nanos};
 use super::weather::{Faults, Weather};
-use super::world::World;
-use crate::bell::Bell;
-use crate::host::Host;
 use crate::peers::Peers;
-use crate::sync::MutexGuard;
-use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +20,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Network {
     pub faults: Faults,
-    ends: Vec<Endpoint>,
+    pub ends: Vec<Endpoint>,
     /// The ways of each host.
     hosts: Vec<Channels>,
 }
@@ -37,29 +28,26 @@ pub struct Network {
 /// Behind so many bytes of data a packet waits at most.
 const PART: usize = 64 << 10;
 
-/// How often it is said how much of a message has come, in nanoseconds; as over sockets.
-const PULSE: u64 = 20_000_000;
-
 /// One rank's end of the network.
 #[derive(Default)]
-struct Endpoint {
-    mail: VecDeque<Letter>,
-    bell: Option<usize>,
+pub struct Endpoint {
+    pub mail: VecDeque<Letter>,
+    pub bell: Option<usize>,
     host: usize,
     /// Through the memory of its host.
     shared: Channels,
     /// Of whoever has sent something here.
     from: Peers<From>,
     /// Packets whose leaving was not noticed yet, by when they leave.
-    leaving: VecDeque<LeavingPacket>,
+    pub leaving: VecDeque<LeavingPacket>,
 }
 
 /// A packet on its way out.
-struct LeavingPacket {
-    at: u64,
-    to: Rank,
+pub struct LeavingPacket {
+    pub at: u64,
+    pub to: Rank,
     /// Whether the bell rings then.
-    is_awaited: bool,
+    pub is_awaited: bool,
 }
 
 /// Out and in.
@@ -113,45 +101,46 @@ impl Channel {
 
 /// When a message has left its rank, when its first byte comes to the other one, and how long its bytes
 /// take on the slowest of its ways.
-struct Leaving {
-    left: u64,
-    comes: u64,
-    takes: u64,
+pub struct Leaving {
+    pub left: u64,
+    pub comes: u64,
+    pub takes: u64,
 }
 
 /// When a message begins to arrive, and has arrived.
-struct Times {
-    begins: u64,
-    arrives: u64,
+pub struct Times {
+    pub begins: u64,
+    pub arrives: u64,
 }
 
 /// What is said of a message while it arrives: so often, after such times, that so many bytes have come.
 pub struct Parts {
-    from: Rank,
-    to: Rank,
-    bytes: usize,
-    every: u64,
-    left: u64,
+    pub from: Rank,
+    pub to: Rank,
+    pub bytes: usize,
+    pub every: u64,
+    pub left: u64,
 }
 
 /// What arrives where.
 pub struct Delivery {
-    from: Rank,
-    to: Rank,
-    letter: Letter,
+    pub from: Rank,
+    pub to: Rank,
+    pub letter: Letter,
 }
 
 /// A message whose first byte is on its way, and what chance does to it.
 pub struct Coming {
-    delivery: Delivery,
-    takes: u64,
-    jitter: u64,
+    pub delivery: Delivery,
+    pub takes: u64,
+    pub jitter: u64,
     /// How long after the message its double arrives, if it has one.
-    double: Option<u64>,
+    pub double: Option<u64>,
 }
 
+/// What is in the mail.
 #[derive(Clone)]
-enum Letter {
+pub enum Letter {
     Packet(Rank, Vec<u8>),
     Data(Rank, u32, InFlight),
     /// So many bytes of something that is not whole yet.
@@ -160,14 +149,14 @@ enum Letter {
 
 /// A payload on its way.
 #[derive(Clone)]
-enum InFlight {
+pub enum InFlight {
     Bytes(Arc<[u8]>),
     /// So many that nobody reads.
     Blank(usize),
 }
 
 impl InFlight {
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             InFlight::Bytes(bytes) => bytes.len(),
             InFlight::Blank(length) => *length,
@@ -176,11 +165,11 @@ impl InFlight {
 }
 
 impl Delivery {
-    fn is_packet(&self) -> bool {
+    pub fn is_packet(&self) -> bool {
         matches!(self.letter, Letter::Packet(..))
     }
 
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.letter {
             Letter::Packet(_, bytes) => bytes.len(),
             Letter::Data(_, _, body) => body.len(),
@@ -249,7 +238,7 @@ impl Network {
     }
 
     /// A packet leaves then; nothing is said of one that goes to a rank that is dead by that time.
-    fn leaves(&mut self, weather: &Weather, (from, to): (Rank, Rank), at: u64) {
+    pub fn leaves(&mut self, weather: &Weather, (from, to): (Rank, Rank), at: u64) {
         if is_dead(weather, at, to) {
             return;
         }
@@ -264,7 +253,7 @@ impl Network {
     }
 
     /// When a message that is sent now leaves.
-    fn leaving(&mut self, weather: &Weather, now: u64, delivery: &Delivery) -> Leaving {
+    pub fn leaving(&mut self, weather: &Weather, now: u64, delivery: &Delivery) -> Leaving {
         let pace = Pace::of(weather, delivery);
         let ways = self.ways(delivery.from, pace.is_shared);
         let mut left = ways.out.pass(now, (pace.busy, pace.gap), pace.waits);
@@ -286,7 +275,7 @@ impl Network {
     }
 
     /// When a message whose first byte comes now arrives.
-    fn times(&mut self, weather: &Weather, now: u64, coming: &Coming) -> Times {
+    pub fn times(&mut self, weather: &Weather, now: u64, coming: &Coming) -> Times {
         let Coming {
             delivery,
             takes,
@@ -351,253 +340,4 @@ impl Pace {
 fn is_dead(weather: &Weather, now: u64, rank: Rank) -> bool {
     let mut deaths = weather.deaths.iter();
     deaths.any(|&(dead, at)| dead == rank && nanos(at) <= now)
-}
-
-impl State {
-    /// By an actor, if one of the world does it, who pays for it.
-    fn send(&mut self, weather: &Weather, by: Option<usize>, delivery: Delivery) {
-        let Delivery { from, to, .. } = delivery;
-        let jitter = if weather.jitter.is_zero() {
-            0
-        } else {
-            self.chance.below(nanos(weather.jitter))
-        };
-        let costs = weather.cluster.costs(from, to);
-        let copying = costs.copying(delivery.is_packet(), delivery.bytes());
-        let goes = self.owe(by, nanos(costs.send).saturating_add(copying));
-        let Leaving { left, comes, takes } = self.network.leaving(weather, goes, &delivery);
-        self.network.faults.delayed += u64::from(jitter > 0);
-        if delivery.is_packet() {
-            self.network.leaves(weather, (from, to), left);
-        }
-        if self.chance.happens(weather.loss) {
-            self.network.faults.lost += 1;
-            return;
-        }
-        let is_double = self.chance.happens(weather.duplication);
-        let latest = nanos(weather.jitter).max(1000).saturating_mul(2);
-        let double = is_double.then(|| 1 + self.chance.below(latest));
-        self.network.faults.duplicated += u64::from(is_double);
-        let coming = Coming {
-            delivery,
-            takes,
-            jitter,
-            double,
-        };
-        self.plan(comes, Due::Comes(Box::new(coming)));
-    }
-
-    /// The first byte of a message comes now, and takes the way in.
-    pub fn comes(&mut self, weather: &Weather, coming: Coming) {
-        let times = self.network.times(weather, self.now, &coming);
-        let Coming {
-            delivery, double, ..
-        } = coming;
-        let (ends, arrives) = ((delivery.from, delivery.to), times.arrives);
-        self.tell_of_parts(ends, delivery.bytes(), &times);
-        if let Some(later) = double {
-            let (from, to) = ends;
-            let letter = delivery.letter.clone();
-            let delivery = Delivery { from, to, letter };
-            self.plan(arrives.saturating_add(later), Due::Delivery(delivery));
-        }
-        self.plan(arrives, Due::Delivery(delivery));
-    }
-
-    /// To whom a packet of that rank has left, if nobody has noticed yet.
-    fn has_left(&mut self, rank: Rank) -> Option<Rank> {
-        let leaving = &mut self.network.ends[rank.0 as usize].leaving;
-        let has_left = leaving.front().is_some_and(|first| first.at <= self.now);
-        has_left
-            .then(|| leaving.pop_front())
-            .flatten()
-            .map(|first| first.to)
-    }
-
-    /// Somebody waits until packets to a rank have left; says whether one has.
-    fn awaits(&mut self, rank: Rank, to: Rank) -> bool {
-        let end = &mut self.network.ends[rank.0 as usize];
-        let Some(first) = end.leaving.iter_mut().find(|leaving| leaving.to == to) else {
-            return false;
-        };
-        let (at, was_awaited) = (first.at, std::mem::replace(&mut first.is_awaited, true));
-        if !was_awaited && at > self.now {
-            self.plan(at, Due::Left(rank));
-        }
-        at <= self.now
-    }
-
-    /// While a message arrives, its receiver hears how much of it has, a byte at least each time.
-    fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
-        let takes = times.arrives - times.begins;
-        let every = PULSE.max(takes / bytes.max(1) as u64);
-        let left = takes.div_ceil(every).saturating_sub(1);
-        if left == 0 {
-            return;
-        }
-        // No more than the message has: it takes longer than that.
-        let part = (bytes as u128 * u128::from(every)).div_ceil(takes.into());
-        let parts = Parts {
-            from,
-            to,
-            bytes: part as usize,
-            every,
-            left,
-        };
-        self.plan_part(times.begins, parts);
-    }
-
-    /// The next part, if there is one, comes a while after that time.
-    fn plan_part(&mut self, after: u64, parts: Parts) {
-        if parts.left > 0 {
-            self.plan(after.saturating_add(parts.every), Due::Part(parts));
-        }
-    }
-
-    /// Part of a message has come: that is said, and when it will be said again.
-    pub fn part_comes(&mut self, weather: &Weather, mut parts: Parts) {
-        let Parts {
-            from, to, bytes, ..
-        } = parts;
-        let letter = Letter::Part(from, bytes);
-        self.network.faults.parts += 1;
-        self.deliver(weather, Delivery { from, to, letter });
-        parts.left -= 1;
-        self.plan_part(self.now, parts);
-    }
-}
-
-/// One rank's door to the simulated network.
-pub struct Simulated {
-    world: World,
-    rank: Rank,
-    n_ranks: usize,
-    rooms: BTreeMap<(Rank, u32), Room>,
-    /// What the network rings by its number: no other bell gets that as long as this rank can be reached.
-    bell: Option<Arc<dyn Bell>>,
-}
-
-impl Simulated {
-    pub(super) fn new(world: World, rank: Rank, n_ranks: usize) -> Self {
-        Simulated {
-            world,
-            rank,
-            n_ranks,
-            rooms: BTreeMap::new(),
-            bell: None,
-        }
-    }
-
-    fn send_letter(&self, to: Rank, letter: Letter) {
-        let (weather, from) = (self.world.weather(), self.rank);
-        let delivery = Delivery { from, to, letter };
-        let by = actor_of(&self.world);
-        self.world.state().send(weather, by, delivery);
-    }
-}
-
-impl Simulated {
-    /// The next letter; whoever takes it pays for it.
-    fn take_letter(&self, mut state: MutexGuard<'_, State>) -> Option<Letter> {
-        let end = &mut state.network.ends[self.rank.0 as usize];
-        let letter = end.mail.pop_front()?;
-        let (from, is_packet, bytes) = match &letter {
-            Letter::Packet(from, bytes) => (*from, true, bytes.len()),
-            Letter::Data(from, _, body) => (*from, false, body.len()),
-            Letter::Part(..) => return Some(letter),
-        };
-        let costs = self.world.weather().cluster.costs(from, self.rank);
-        let by = actor_of(&self.world);
-        let copying = costs.copying(is_packet, bytes);
-        state.owe(by, nanos(costs.receive).saturating_add(copying));
-        Some(letter)
-    }
-}
-
-impl Transport for Simulated {
-    fn rank(&self) -> Rank {
-        self.rank
-    }
-
-    fn n_ranks(&self) -> usize {
-        self.n_ranks
-    }
-
-    fn bonds(&self) -> Bonds {
-        Bonds::None
-    }
-
-    fn limits(&self) -> Limits {
-        let weather = self.world.weather();
-        Limits {
-            message_bytes: weather.message_bytes,
-            largest_tag: weather.largest_tag,
-            in_order: false,
-        }
-    }
-
-    fn send(&mut self, to: Rank, packet: Vec<u8>) {
-        debug_assert!(packet.len() <= self.world.weather().message_bytes);
-        self.send_letter(to, Letter::Packet(self.rank, packet));
-    }
-
-    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
-        debug_assert!(payload.len() <= self.world.weather().message_bytes);
-        let body = match payload.is_blank() {
-            true => InFlight::Blank(payload.len()),
-            false => InFlight::Bytes(payload.read(|bytes| bytes.into())),
-        };
-        self.send_letter(to, Letter::Data(self.rank, tag, body));
-    }
-
-    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
-        self.rooms.insert((from, tag), room);
-    }
-
-    fn awaits(&mut self, to: Rank) -> bool {
-        self.world.state().awaits(self.rank, to)
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        let mut state = self.world.state();
-        if let Some(to) = state.has_left(self.rank) {
-            return Some(Event::Sent(to));
-        }
-        let letter = self.take_letter(state)?;
-        Some(match letter {
-            Letter::Packet(from, bytes) => Event::Packet { from, bytes },
-            Letter::Part(from, bytes) => Event::Part { from, bytes },
-            Letter::Data(from, tag, body) => match self.rooms.remove(&(from, tag)) {
-                None => Event::Unexpected(from),
-                Some(mut room) => {
-                    let bytes = match body {
-                        InFlight::Bytes(bytes) => room.fill_with(&bytes),
-                        InFlight::Blank(length) => length,
-                    };
-                    Event::Data {
-                        from,
-                        tag,
-                        room,
-                        bytes,
-                    }
-                }
-            },
-        })
-    }
-
-    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
-        let bell = host.bell();
-        let number = bell.number()?;
-        self.bell = Some(bell.clone());
-        let mut state = self.world.state();
-        state.network.ends[self.rank.0 as usize].bell = Some(number);
-        Some(bell)
-    }
-}
-
-impl Drop for Simulated {
-    fn drop(&mut self) {
-        let mut state = self.world.state();
-        state.network.ends[self.rank.0 as usize].bell = None;
-    }
 }

@@ -4,7 +4,7 @@
 //! Of what is due at the same time comes first what was planned first. So the order depends on the
 //! weather and on what actors do, and on nothing else: not on how they are run.
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, nanos};
 use super::network::{Coming, Delivery, Network, Parts};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
@@ -427,10 +427,6 @@ impl State {
         self.vacant.push(actor);
         self.actors[actor].ended_well
     }
-}
-
-pub fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

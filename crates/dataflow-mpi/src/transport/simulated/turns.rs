@@ -4,12 +4,14 @@
 //! An actor by turns sleeps as often, as long and for the same bells as one that waits where it stands
 //! would: so the world takes the same course with either.
 
+use super::agenda::nanos;
 use super::here::Own;
-use super::state::{Runs, State, nanos};
-use super::world::World;
+use super::state::{Runs, State};
+use super::world::{Started, World};
 use crate::bell::Bell;
-use crate::host::Turn;
+use crate::host::{Turn, live};
 use crate::sync::MutexGuard;
+use dataflow_core::rank::Rank;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ enum Then {
 }
 
 impl Turns {
-    pub fn new(world: &World, actor: usize, body: Box<dyn FnMut() -> Turn + Send>) -> Self {
+    fn new(world: &World, actor: usize, body: Box<dyn FnMut() -> Turn + Send>) -> Self {
         Turns {
             body,
             own: Own::new(world, actor, true),
@@ -90,6 +92,26 @@ impl Turns {
 }
 
 impl World {
+    /// A new actor that acts by turns, if actors share a thread: then it needs no stack.
+    pub(super) fn start_turns(
+        &self,
+        rank: Rank,
+        name: String,
+        mut body: Box<dyn FnMut() -> Turn + Send>,
+    ) -> Result<Started, String> {
+        if self.is_on_threads() {
+            let live = move || live(&mut *body);
+            return self.enter(rank, name, Box::new(live), true);
+        }
+        let mut state = self.state();
+        let end = state.new_bell();
+        let actor = state.next_place();
+        let turns = Box::new(Turns::new(self, actor, body));
+        state.enter(rank, name, Runs::Turns(turns, end));
+        let thread = None;
+        Ok(Started { thread, actor, end })
+    }
+
     /// It is the turn of an actor that acts by turns.
     pub(super) fn turn(&self, actor: usize, mut turns: Box<Turns>, end: usize) {
         let mut state = self.state();

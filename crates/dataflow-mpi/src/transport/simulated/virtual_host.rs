@@ -1,7 +1,7 @@
 //! A rank's place in the world: its clock, its bells and those that it starts.
 
+use super::agenda::nanos;
 use super::here::actor_of;
-use super::state::nanos;
 use super::world::{Started, World};
 use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
@@ -10,17 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The host of a rank.
-pub(super) struct VirtualHost {
+struct VirtualHost {
     world: World,
     rank: Rank,
 }
 
-impl VirtualHost {
-    pub fn new(world: &World, rank: Rank) -> Self {
-        VirtualHost {
-            world: world.clone(),
-            rank,
-        }
+impl World {
+    /// What a rank stands on: its clock, bells and threads.
+    pub fn host(&self, rank: Rank) -> Arc<dyn Host> {
+        let world = self.clone();
+        Arc::new(VirtualHost { world, rank })
     }
 }
 

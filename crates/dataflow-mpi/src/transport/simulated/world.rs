@@ -1,13 +1,9 @@
 //! The world, and those who act in it: one at a time.
 
-use super::Simulated;
 use super::fiber::{Fiber, Stacks, suspend};
 use super::here::{Own, ahead};
 use super::state::{Baton, Runs, State};
-use super::turns::Turns;
-use super::virtual_host::VirtualHost;
 use super::weather::{Faults, Weather};
-use crate::host::{Host, Turn, live};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use dataflow_core::rank::Rank;
 use std::any::Any;
@@ -117,18 +113,6 @@ impl World {
         &self.0.weather
     }
 
-    /// What a rank stands on: its clock, bells and threads.
-    pub fn host(&self, rank: Rank) -> Arc<dyn Host> {
-        Arc::new(VirtualHost::new(self, rank))
-    }
-
-    /// The transports of `n_ranks` ranks, by rank; once per world.
-    pub fn connect(&self, n_ranks: usize) -> Vec<Simulated> {
-        self.state().network.connect(self.weather(), n_ranks);
-        let end = |rank| Simulated::new(self.clone(), Rank(rank), n_ranks);
-        (0..n_ranks as u32).map(end).collect()
-    }
-
     /// Runs `body` once per rank, each as an actor, until all actors of the world have ended.
     ///
     /// # Errors
@@ -183,24 +167,9 @@ impl World {
         lock(&self.0.state)
     }
 
-    /// A new actor that acts by turns, if actors share a thread: then it needs no stack.
-    pub(super) fn start_turns(
-        &self,
-        rank: Rank,
-        name: String,
-        mut body: Box<dyn FnMut() -> Turn + Send>,
-    ) -> Result<Started, String> {
-        if self.0.on == On::Threads {
-            let live = move || live(&mut *body);
-            return self.enter(rank, name, Box::new(live), true);
-        }
-        let mut state = self.state();
-        let end = state.new_bell();
-        let actor = state.next_place();
-        let turns = Box::new(Turns::new(self, actor, body));
-        state.enter(rank, name, Runs::Turns(turns, end));
-        let thread = None;
-        Ok(Started { thread, actor, end })
+    /// Whether each actor has a thread.
+    pub(super) fn is_on_threads(&self) -> bool {
+        self.0.on == On::Threads
     }
 
     /// A new actor: its number, the number of the bell that rings when it ends, and its thread if it
@@ -215,7 +184,7 @@ impl World {
     }
 
     /// The same, also of one that acts by turns where actors have threads.
-    fn enter(
+    pub(super) fn enter(
         &self,
         rank: Rank,
         name: String,

@@ -1,0 +1,274 @@
+//! The doors to the network: what ranks send, what comes to them, and what either costs who acts.
+//!
+//! While a message arrives that takes long, it is said again and again how much of it has come. That a
+//! packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it only
+//! where it is awaited. Faults are drawn when a message is sent.
+
+use super::agenda::nanos;
+use super::here::actor_of;
+use super::network::{Coming, Delivery, InFlight, Leaving, Letter, Parts, Times};
+use super::state::{Due, State};
+use super::weather::Weather;
+use super::world::World;
+use crate::bell::Bell;
+use crate::host::Host;
+use crate::sync::MutexGuard;
+use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
+use dataflow_core::rank::Rank;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often it is said how much of a message has come, in nanoseconds; as over sockets.
+const PULSE: u64 = 20_000_000;
+
+/// One rank's door to the simulated network.
+pub struct Simulated {
+    world: World,
+    rank: Rank,
+    n_ranks: usize,
+    rooms: BTreeMap<(Rank, u32), Room>,
+    /// What the network rings by its number: no other bell gets that as long as this rank can be reached.
+    bell: Option<Arc<dyn Bell>>,
+}
+
+impl World {
+    /// The transports of `n_ranks` ranks, by rank; once per world.
+    pub fn connect(&self, n_ranks: usize) -> Vec<Simulated> {
+        self.state().network.connect(self.weather(), n_ranks);
+        let end = |rank| Simulated {
+            world: self.clone(),
+            rank: Rank(rank),
+            n_ranks,
+            rooms: BTreeMap::new(),
+            bell: None,
+        };
+        (0..n_ranks as u32).map(end).collect()
+    }
+}
+
+impl Simulated {
+    fn send_letter(&self, to: Rank, letter: Letter) {
+        let (weather, from) = (self.world.weather(), self.rank);
+        let delivery = Delivery { from, to, letter };
+        let by = actor_of(&self.world);
+        self.world.state().send(weather, by, delivery);
+    }
+
+    /// The next letter; whoever takes it pays for it.
+    fn take_letter(&self, mut state: MutexGuard<'_, State>) -> Option<Letter> {
+        let end = &mut state.network.ends[self.rank.0 as usize];
+        let letter = end.mail.pop_front()?;
+        let (from, is_packet, bytes) = match &letter {
+            Letter::Packet(from, bytes) => (*from, true, bytes.len()),
+            Letter::Data(from, _, body) => (*from, false, body.len()),
+            Letter::Part(..) => return Some(letter),
+        };
+        let costs = self.world.weather().cluster.costs(from, self.rank);
+        let by = actor_of(&self.world);
+        let copying = costs.copying(is_packet, bytes);
+        state.owe(by, nanos(costs.receive).saturating_add(copying));
+        Some(letter)
+    }
+}
+
+impl Transport for Simulated {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.n_ranks
+    }
+
+    fn bonds(&self) -> Bonds {
+        Bonds::None
+    }
+
+    fn limits(&self) -> Limits {
+        let weather = self.world.weather();
+        Limits {
+            message_bytes: weather.message_bytes,
+            largest_tag: weather.largest_tag,
+            in_order: false,
+        }
+    }
+
+    fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        debug_assert!(packet.len() <= self.world.weather().message_bytes);
+        self.send_letter(to, Letter::Packet(self.rank, packet));
+    }
+
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+        debug_assert!(payload.len() <= self.world.weather().message_bytes);
+        let body = match payload.is_blank() {
+            true => InFlight::Blank(payload.len()),
+            false => InFlight::Bytes(payload.read(|bytes| bytes.into())),
+        };
+        self.send_letter(to, Letter::Data(self.rank, tag, body));
+    }
+
+    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+        self.rooms.insert((from, tag), room);
+    }
+
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.world.state().awaits(self.rank, to)
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        let mut state = self.world.state();
+        if let Some(to) = state.has_left(self.rank) {
+            return Some(Event::Sent(to));
+        }
+        let letter = self.take_letter(state)?;
+        Some(match letter {
+            Letter::Packet(from, bytes) => Event::Packet { from, bytes },
+            Letter::Part(from, bytes) => Event::Part { from, bytes },
+            Letter::Data(from, tag, body) => match self.rooms.remove(&(from, tag)) {
+                None => Event::Unexpected(from),
+                Some(mut room) => {
+                    let bytes = match body {
+                        InFlight::Bytes(bytes) => room.fill_with(&bytes),
+                        InFlight::Blank(length) => length,
+                    };
+                    Event::Data {
+                        from,
+                        tag,
+                        room,
+                        bytes,
+                    }
+                }
+            },
+        })
+    }
+
+    fn bell(&mut self, host: &dyn Host) -> Option<Arc<dyn Bell>> {
+        let bell = host.bell();
+        let number = bell.number()?;
+        self.bell = Some(bell.clone());
+        let mut state = self.world.state();
+        state.network.ends[self.rank.0 as usize].bell = Some(number);
+        Some(bell)
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        state.network.ends[self.rank.0 as usize].bell = None;
+    }
+}
+
+impl State {
+    /// By an actor, if one of the world does it, who pays for it.
+    fn send(&mut self, weather: &Weather, by: Option<usize>, delivery: Delivery) {
+        let Delivery { from, to, .. } = delivery;
+        let jitter = if weather.jitter.is_zero() {
+            0
+        } else {
+            self.chance.below(nanos(weather.jitter))
+        };
+        let costs = weather.cluster.costs(from, to);
+        let copying = costs.copying(delivery.is_packet(), delivery.bytes());
+        let goes = self.owe(by, nanos(costs.send).saturating_add(copying));
+        let Leaving { left, comes, takes } = self.network.leaving(weather, goes, &delivery);
+        self.network.faults.delayed += u64::from(jitter > 0);
+        if delivery.is_packet() {
+            self.network.leaves(weather, (from, to), left);
+        }
+        if self.chance.happens(weather.loss) {
+            self.network.faults.lost += 1;
+            return;
+        }
+        let is_double = self.chance.happens(weather.duplication);
+        let latest = nanos(weather.jitter).max(1000).saturating_mul(2);
+        let double = is_double.then(|| 1 + self.chance.below(latest));
+        self.network.faults.duplicated += u64::from(is_double);
+        let coming = Coming {
+            delivery,
+            takes,
+            jitter,
+            double,
+        };
+        self.plan(comes, Due::Comes(Box::new(coming)));
+    }
+
+    /// The first byte of a message comes now, and takes the way in.
+    pub fn comes(&mut self, weather: &Weather, coming: Coming) {
+        let times = self.network.times(weather, self.now, &coming);
+        let Coming {
+            delivery, double, ..
+        } = coming;
+        let (ends, arrives) = ((delivery.from, delivery.to), times.arrives);
+        self.tell_of_parts(ends, delivery.bytes(), &times);
+        if let Some(later) = double {
+            let (from, to) = ends;
+            let letter = delivery.letter.clone();
+            let delivery = Delivery { from, to, letter };
+            self.plan(arrives.saturating_add(later), Due::Delivery(delivery));
+        }
+        self.plan(arrives, Due::Delivery(delivery));
+    }
+
+    /// To whom a packet of that rank has left, if nobody has noticed yet.
+    fn has_left(&mut self, rank: Rank) -> Option<Rank> {
+        let leaving = &mut self.network.ends[rank.0 as usize].leaving;
+        let has_left = leaving.front().is_some_and(|first| first.at <= self.now);
+        has_left
+            .then(|| leaving.pop_front())
+            .flatten()
+            .map(|first| first.to)
+    }
+
+    /// Somebody waits until packets to a rank have left; says whether one has.
+    fn awaits(&mut self, rank: Rank, to: Rank) -> bool {
+        let end = &mut self.network.ends[rank.0 as usize];
+        let Some(first) = end.leaving.iter_mut().find(|leaving| leaving.to == to) else {
+            return false;
+        };
+        let (at, was_awaited) = (first.at, std::mem::replace(&mut first.is_awaited, true));
+        if !was_awaited && at > self.now {
+            self.plan(at, Due::Left(rank));
+        }
+        at <= self.now
+    }
+
+    /// While a message arrives, its receiver hears how much of it has, a byte at least each time.
+    fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
+        let takes = times.arrives - times.begins;
+        let every = PULSE.max(takes / bytes.max(1) as u64);
+        let left = takes.div_ceil(every).saturating_sub(1);
+        if left == 0 {
+            return;
+        }
+        // No more than the message has: it takes longer than that.
+        let part = (bytes as u128 * u128::from(every)).div_ceil(takes.into());
+        let parts = Parts {
+            from,
+            to,
+            bytes: part as usize,
+            every,
+            left,
+        };
+        self.plan_part(times.begins, parts);
+    }
+
+    /// The next part, if there is one, comes a while after that time.
+    fn plan_part(&mut self, after: u64, parts: Parts) {
+        if parts.left > 0 {
+            self.plan(after.saturating_add(parts.every), Due::Part(parts));
+        }
+    }
+
+    /// Part of a message has come: that is said, and when it will be said again.
+    pub fn part_comes(&mut self, weather: &Weather, mut parts: Parts) {
+        let Parts {
+            from, to, bytes, ..
+        } = parts;
+        let letter = Letter::Part(from, bytes);
+        self.network.faults.parts += 1;
+        self.deliver(weather, Delivery { from, to, letter });
+        parts.left -= 1;
+        self.plan_part(self.now, parts);
+    }
+}
