@@ -113,7 +113,7 @@ fn measure_all(settings: &Settings) -> Outcome {
                 }
             }
             Application::NasFt => {
-                use applications::nas_ft::problem::Class;
+                use applications::nas_ft::published::Class;
                 let classes: &[Class] = if quick {
                     &[Class::S]
                 } else {

@@ -40,7 +40,8 @@ mod stage;
 mod work;
 
 use common::cli::costs::{Costs, Overhead};
-use common::cli::{self, Failure, Outcome, Settings, traced};
+use common::cli::settings::ROOM;
+use common::cli::{self, Failure, Outcome, Settings};
 use common::problem::{File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
@@ -117,7 +118,7 @@ struct Own {
 
 fn main() -> ExitCode {
     // What is measured is recorded.
-    let traced = |_: &Settings<Own>, builder: RuntimeBuilder| Ok(builder.trace(traced::ROOM));
+    let traced = |_: &Settings<Own>, builder: RuntimeBuilder| Ok(builder.trace(ROOM));
     cli::run_on(&EXAMPLE, traced, |settings, runtime, outcome| {
         let calibration = Calibration {
             settings,

@@ -214,7 +214,7 @@ impl Question<'_> {
 /// Writes the traces: one as any file, several as one picture.
 fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
     if let [(_, trace)] = traces {
-        return cli::traced::write(View::of(trace), path);
+        return Ok(View::of(trace).write(path)?);
     }
     let runs = traces.iter().map(|(name, trace)| (&name[..], trace));
     let runs: Vec<_> = runs.collect();

@@ -4,7 +4,8 @@
 use super::Outcome;
 use super::kept::Row;
 use super::turns::{Contestant, loops, turns};
-use applications::nas_ft::problem::{Class, Problem};
+use applications::nas_ft::problem::Problem;
+use applications::nas_ft::published::Class;
 use applications::nas_ft::space::{Lines, Transforms};
 use dataflow::Runtime;
 use dataflow::core::port::Memory;

@@ -1,7 +1,8 @@
 //! Stage: ranks and workers on which something is measured.
 
 use super::Bench;
-use common::cli::{Failure, traced};
+use common::cli::Failure;
+use common::cli::settings::ROOM;
 use dataflow::{Runtime, Transport, launch};
 
 /// So many ranks of so many workers.
@@ -35,6 +36,6 @@ impl Bench<'_> {
         let Stage { n_ranks, threads } = stage;
         let builder = self.settings.tuned()?.ranks(n_ranks).threads(threads);
         let builder = builder.transport(Transport::Local);
-        launch(builder.trace(traced::ROOM), what)
+        launch(builder.trace(ROOM), what)
     }
 }

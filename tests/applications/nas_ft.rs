@@ -6,7 +6,8 @@ mod edges;
 mod told;
 
 use applications::nas_ft;
-use applications::nas_ft::problem::{Class, Extent, Problem, Random};
+use applications::nas_ft::problem::{Extent, Problem, Random};
+use applications::nas_ft::published::Class;
 use applications::nas_ft::space::Transforms;
 use common::variant::{Base, Ideal};
 use dataflow::core::port::{Heap, Shuffled};

@@ -8,8 +8,7 @@
 //! Bailey and others, *The NAS Parallel Benchmarks*, RNR-94-007 (1994), §2.3; sizes, checksums and
 //! operations counted as in NPB 3.4.
 
-use super::published;
-use clap::ValueEnum;
+use super::published::{Class, checksums};
 use dataflow::linalg::scalar::c64;
 use rustfft::{Fft, FftPlanner};
 use std::f64::consts::PI;
@@ -17,17 +16,6 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
-
-/// The published sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "verbatim")]
-pub enum Class {
-    S,
-    W,
-    A,
-    B,
-    C,
-}
 
 impl Class {
     /// Its box and its number of time steps.
@@ -129,7 +117,7 @@ impl Problem {
     pub fn of_class(class: Class) -> Self {
         let (extent, steps) = class.size();
         Problem {
-            published: Some(published::checksums(class)),
+            published: Some(checksums(class)),
             ..Problem::new(extent, steps)
         }
     }

@@ -1,11 +1,22 @@
-//! Published checksums of the problem's classes, real and imaginary part by time step.
+//! The problem's classes, and the checksums that were published for them: real and imaginary part by time step.
 //!
 //! # Source
 //! NAS Parallel Benchmarks 3.4, FT.
 
-use super::problem::Class;
+use clap::ValueEnum;
 
-/// Those of a class.
+/// The published sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "verbatim")]
+pub enum Class {
+    S,
+    W,
+    A,
+    B,
+    C,
+}
+
+/// The checksums of a class.
 pub fn checksums(class: Class) -> &'static [[f64; 2]] {
     match class {
         Class::S => &S,

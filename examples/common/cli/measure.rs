@@ -223,9 +223,9 @@ impl Flags {
             return failure;
         };
         let view = View::cut(&trace, self.window.clone());
-        match super::traced::write(view, path) {
+        match view.write(path) {
             Ok(()) => failure,
-            Err(unwritten) => failure.followed_by(&unwritten),
+            Err(unwritten) => failure.followed_by(&unwritten.into()),
         }
     }
 }

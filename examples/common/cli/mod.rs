@@ -194,6 +194,12 @@ impl From<TopologyError> for Failure {
     }
 }
 
+impl From<dataflow::trace::WriteError> for Failure {
+    fn from(error: dataflow::trace::WriteError) -> Self {
+        Failure::new("output_unwritable", error.to_string())
+    }
+}
+
 /// How a body ended.
 type Ended = Result<(), Failure>;
 

@@ -17,6 +17,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Bytes of notes on each rank of a run that is traced: eight million tasks.
+pub const ROOM: usize = 256 << 20;
+
 /// The command line of an example: the flags of all, and those of its own.
 #[derive(Clone, Debug, Parser)]
 pub struct Settings<Own: Args> {
@@ -542,7 +545,7 @@ impl Flags {
             builder = builder.threads(threads);
         }
         if self.records() {
-            builder = builder.trace(super::traced::ROOM);
+            builder = builder.trace(ROOM);
         }
         if let Some(transport) = self.transport {
             builder = builder.transport(match transport {

@@ -8,8 +8,8 @@
 
 use super::costs::{Asked, Costs, Pace, WrongCosts};
 use super::counts::{COUNTS_ONLY, count, n_counted};
-use super::settings::{Drive, Simulation, Transport};
-use super::{Failure, Flags, Measured, Outcome, traced};
+use super::settings::{Drive, ROOM, Simulation, Transport};
+use super::{Failure, Flags, Measured, Outcome};
 use dataflow::Report;
 use dataflow::core::prelude::{Datum, Description, Store, Successors, TaskName, TaskSpace};
 use dataflow::core::space::Erased;
@@ -252,7 +252,7 @@ impl Theatre {
                     drive,
                     ..mpi::Settings::default()
                 },
-                trace: asking.is_traced.then_some(traced::ROOM),
+                trace: asking.is_traced.then_some(ROOM),
                 numa,
             },
             prices,

@@ -5,9 +5,6 @@ use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Bytes of notes on each rank: eight million tasks.
-pub const ROOM: usize = 256 << 20;
-
 /// Draws the graph, writes the traces of the measured run, each graph of it to a file of its own, and tells why it took
 /// as long as it did.
 ///
@@ -30,7 +27,7 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
     };
     let mut objects = Vec::new();
     for (trace, path) in traces.iter().flatten().zip(paths(path)) {
-        write(View::cut(trace, flags.window.clone()), &path)?;
+        View::cut(trace, flags.window.clone()).write(&path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
         outcome.say(told.to_string().trim_end());
@@ -38,15 +35,6 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
     }
     outcome.set("trace", objects);
     Ok(())
-}
-
-/// Writes one.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn write(view: View<'_>, path: &Path) -> Result<(), Failure> {
-    let failed = |fault: trace::WriteError| Failure::new("output_unwritable", fault.to_string());
-    view.write(path).map_err(failed)
 }
 
 /// `run.html`, then `run.2.html` and so on.
