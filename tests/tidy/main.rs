@@ -103,7 +103,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     (
         "dataflow-symbols",
-        &["dataflow-core", "dataflow-numa", "dataflow-linalg"],
+        &["dataflow-numa", "dataflow-linalg"],
     ),
 ];
 

@@ -23,7 +23,6 @@ use crate::system::{Inexact, System, equal};
 pub struct Program {
     names: Vec<String>,
     parameters: Vec<String>,
-    assumptions: Vec<Affine>,
     pub(crate) families: Vec<Family>,
     pub(crate) statements: Vec<Statement>,
     // Where the next statement will stand.
@@ -156,11 +155,6 @@ impl Program {
         self.variable(name)
     }
 
-    /// From now on `e ≥ 0` is known of the parameters.
-    pub fn assume(&mut self, e: Affine) {
-        self.assumptions.push(e);
-    }
-
     /// A family of data; its number.
     pub fn family(&mut self, name: &str, stored: bool) -> usize {
         self.families.push(Family {
@@ -197,19 +191,6 @@ impl Program {
         body: impl FnOnce(&mut Program, Var),
     ) {
         let var = self.enter(name, from.into(), to.into(), false);
-        body(self, var);
-        self.leave();
-    }
-
-    /// The same loop from its end to its beginning.
-    pub fn each_down(
-        &mut self,
-        name: &str,
-        from: impl Into<Affine>,
-        to: impl Into<Affine>,
-        body: impl FnOnce(&mut Program, Var),
-    ) {
-        let var = self.enter(name, from.into(), to.into(), true);
         body(self, var);
         self.leave();
     }
@@ -315,10 +296,9 @@ impl Program {
         }
     }
 
-    /// What is known of the parameters.
+    /// What is known of the parameters: they are not negative.
     pub(crate) fn context(&self) -> System {
-        let positive = self.parameters().map(Affine::from);
-        System::new(positive.chain(self.assumptions.iter().cloned()))
+        System::new(self.parameters().map(Affine::from))
     }
 
     /// The parameters.

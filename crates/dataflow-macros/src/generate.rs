@@ -109,18 +109,12 @@ fn statements<'s>(items: &'s [Item], found: &mut Vec<&'s Statement>) {
     }
 }
 
-/// What the user may write instead of the macro; what is derived is added to the first three.
-const FUNCTIONS: [&str; 10] = [
-    "describe",
-    "inputs",
-    "successors",
-    "rank",
-    "owner",
-    "priority",
-    "tasks",
-    "roots",
-    "count",
-    "index",
+/// What the user may write, to which the macro adds what is derived.
+const ADDED_TO: [&str; 3] = ["describe", "inputs", "successors"];
+
+/// What the user may write instead of the macro.
+const INSTEAD: [&str; 7] = [
+    "rank", "owner", "priority", "tasks", "roots", "count", "index",
 ];
 
 impl Analysed<'_> {
@@ -223,17 +217,22 @@ impl Analysed<'_> {
         } = self.space;
         for function in functions {
             let name = &function.sig.ident;
-            if !FUNCTIONS.iter().any(|known| name == known) {
+            if !ADDED_TO.iter().chain(&INSTEAD).any(|known| name == known) {
                 let text = format!(
                     "`{name}` is not written here: the macro makes it, or it belongs into an `impl` of the \
                      type's own (here may stand {})",
-                    FUNCTIONS.join(", ")
+                    [&ADDED_TO[..], &INSTEAD].concat().join(", ")
                 );
                 return Err(Error::new(name.span(), text));
             }
         }
         let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
-        let mut parts = vec![self.describe(), self.inputs()?, self.successors()?];
+        let mut parts = vec![
+            self.describe(),
+            self.inputs()?,
+            self.successors()?,
+            self.run()?,
+        ];
         let mut derive = |name: &str, make: &dyn Fn() -> Result<TokenStream>| -> Result<()> {
             if !given(name) {
                 parts.push(make()?);
@@ -241,19 +240,16 @@ impl Analysed<'_> {
             Ok(())
         };
         derive("tasks", &|| self.tasks())?;
-        derive("run", &|| self.run())?;
         derive("rank", &|| self.rank())?;
         derive("owner", &|| self.owner())?;
         derive("priority", &|| self.priority())?;
         derive("roots", &|| self.roots())?;
         derive("count", &|| self.count())?;
         derive("index", &|| self.index())?;
-        let added = |function: &&ImplItemFn| {
-            FUNCTIONS[..3]
-                .iter()
-                .any(|name| function.sig.ident == *name)
-        };
-        let verbatim = functions.iter().filter(|function| !added(function));
+        let is_added = |name: &Ident| ADDED_TO.iter().any(|known| name == known);
+        let verbatim = functions
+            .iter()
+            .filter(|function| !is_added(&function.sig.ident));
         let (start, _, end) = generics.split_for_impl();
         Ok(quote_spanned! {*site=>
             #(#impl_attributes)*

@@ -41,20 +41,6 @@ pub const COUNTED: &[&str] = &[
     "simulate",
 ];
 
-/// The common flags of an example that works on one matrix of any shape.
-pub const OF_A_MATRIX: &[&str] = &[
-    "n",
-    "m",
-    "nb",
-    "grid",
-    "precision",
-    "input",
-    "seed",
-    "backend",
-    "check",
-    "plan",
-];
-
 /// Up to this order a result is checked unless the user says otherwise.
 const CHECKED_BY_DEFAULT: usize = 8000;
 
