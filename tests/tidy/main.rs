@@ -110,7 +110,7 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["data"],
     &["space"],
     &["trace"],
-    &["engine", "port", "monitor"], // the ports speak of the engine's jobs, the engine runs on the ports
+    &["engine", "port"], // the ports speak of the engine's jobs, the engine runs on the ports
     &["sequence", "recursion", "phantom"],
 ];
 

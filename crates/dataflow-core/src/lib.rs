@@ -51,7 +51,6 @@
 pub mod data;
 pub mod engine;
 pub mod error;
-pub mod monitor;
 pub mod phantom;
 pub mod port;
 pub mod rank;
@@ -66,6 +65,8 @@ pub mod wire;
 pub use bytemuck;
 #[doc(hidden)]
 pub use dataflow_macros as macros;
+#[doc(inline)]
+pub use engine::monitor;
 pub use engine::{Report, run, run_across};
 pub use error::{Error, Kind, TaskError};
 #[cfg(feature = "rayon")]

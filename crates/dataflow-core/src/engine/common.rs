@@ -5,9 +5,9 @@
 //! What stopped a run goes before what bodies reported, also if it was cancelled from outside before all
 //! its tasks had run; of those the smallest by (index, key of the task) is kept, whatever the schedule.
 
+use super::monitor::Monitor;
 use super::{Job, Ledger, Report};
 use crate::error::{Error, Kind};
-use crate::monitor::Monitor;
 use crate::port::{Executor, Lane};
 use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::Opened;

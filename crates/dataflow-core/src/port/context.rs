@@ -4,7 +4,7 @@
 //! What a context was given counts instead of the executor's own; everything else is the executor's.
 
 use super::{Courier, Executor, Job, Memory};
-use crate::monitor::Monitor;
+use crate::engine::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
 

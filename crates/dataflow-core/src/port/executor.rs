@@ -9,8 +9,8 @@
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
 
 use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants, Word};
+use crate::engine::monitor::Monitor;
 pub use crate::engine::{Job, MANY_INSIDE, Stay};
-use crate::monitor::Monitor;
 use crate::trace::Tracer;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Watching a run from outside: its progress, and a way to cancel it.
 
-use crate::engine::{Job, Ledger};
+use super::{Job, Ledger};
 use crate::sync::held;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
