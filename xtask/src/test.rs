@@ -84,6 +84,8 @@ const LINTED_BARE: &[&str] = &[
     "--test",
     "mpi_ranks",
     "--test",
+    "ranks",
+    "--test",
     "simulate",
     "--test",
     "topology",
