@@ -290,7 +290,7 @@ fn tell_method(method: Method, refinement: Option<&Refinement>, outcome: &mut Ou
     match refinement {
         Some(Refinement::Refined { corrections: n }) => corrections = Some(*n),
         Some(Refinement::FellBack(cause)) => fell_back = Some(cause.name()),
-        None => {}
+        _ => {}
     }
     outcome.set("method", method.name());
     outcome.set("corrections", corrections);

@@ -232,7 +232,10 @@ mod tests {
         let of_whole: Call = |runtime| runtime.all_reduce(1_u32, |a, b| a + b).map(drop);
         let of_real: Call = |runtime| runtime.all_reduce(1_f32, |a, b| a + b).map(drop);
         let pair: Call = |runtime| runtime.all_reduce([2_u32, 0], |a, _| a).map(drop);
-        let repeat: Call = |runtime| runtime.repeat_until(1, |_| Ok(true)).map(drop);
+        let repeat: Call = |runtime| {
+            let steps = runtime.repeat_until(1, |_| Ok::<_, Error>(true));
+            steps.map(drop)
+        };
         for calls in [[sum, gather], [of_whole, of_real], [pair, repeat]] {
             let ranks = Runtime::builder().ranks(2).threads(1);
             let told = Mutex::new(Vec::new());

@@ -4,7 +4,6 @@ use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, 
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::Tracer;
-use dataflow_mpi::Messenger;
 use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_mpi::transport::{self, local};
@@ -63,7 +62,7 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 ///
 /// # Errors
 /// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, or an error
-/// of the program; of several ranks' errors the first that is not only the loss of another rank. If a
+/// of the program; of several ranks' errors the first that is not only about another rank's end. If a
 /// process that this call has started fails, an error that says so.
 ///
 /// # Panics
@@ -464,13 +463,13 @@ fn of_all<R, E: From<Error>>(
 enum FailureCause {
     /// For reasons of its own, or the same as all.
     Own,
-    /// Because another is lost to it.
+    /// Because another is lost to it, or has failed in a step of both.
     Others,
 }
 
 impl FailureCause {
     fn of(runtime: &Runtime) -> Self {
-        match runtime.messenger().is_some_and(Messenger::is_broken) {
+        match runtime.lacks_another() {
             true => FailureCause::Others,
             false => FailureCause::Own,
         }

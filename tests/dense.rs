@@ -1,14 +1,15 @@
 //! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
 //! errors; small problems wake no thread.
 
-use dataflow::core::port::{Alone, Context, Shuffled};
+use dataflow::core::port::{Alone, Arrival, Context, Parcel, Shuffled};
 use dataflow::core::rank::Rank;
+use dataflow::core::space::{Erased, Flows, Slot};
 use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
 use dataflow::linalg::scalar::{Scalar, c32, c64};
-use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine};
+use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine, whole};
 use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
 use std::process::Command;
@@ -24,6 +25,26 @@ fn array_of<T: Scalar>(
         true => Array2::from_shape_fn((m, n).f(), entry),
         false => Array2::from_shape_fn((m, n), entry),
     }
+}
+
+/// With the prelude `rank` asked for a cut-off and an executor.
+#[test]
+fn the_rank_of_a_tiled_matrix_is_where_it_lies_whatever_is_imported() {
+    let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |_, _| 1.0);
+    assert_eq!(a.rank(), Rank(0));
+    let runtime = Runtime::builder().threads(1).build().unwrap();
+    assert_eq!(a.numerical_rank(None, &runtime).unwrap(), 1);
+}
+
+/// So that `unwrap_err`, `expect_err` and `dbg!` compile.
+#[test]
+fn answers_and_what_bodies_get_can_be_shown() {
+    fn show<T: std::fmt::Debug>() {}
+    show::<lu::Pivots<f64>>();
+    show::<(refine::Mixed<f64>, refine::Factors<c64>)>();
+    show::<(whole::Lu<f32>, whole::Qr<c32>)>();
+    show::<(Context<'_>, Parcel, Arrival)>();
+    show::<(Flows<'_, u64>, Slot<'_, u64>, Erased<'_, u64>)>();
 }
 
 /// The 1-norm of the difference over that of the second, in units of ε·n.
@@ -287,7 +308,7 @@ fn rank_and_pseudo_inverse_are_those_of_small_and_large_matrices_of_every_memory
         ];
         let a = plain(left.view(), right.view());
         let rcond = Some(T::EPSILON.sqrt());
-        assert_eq!(a.rank(rcond).unwrap(), rank);
+        assert_eq!(a.numerical_rank(rcond).unwrap(), rank);
         let inverse = a.pseudo_inverse(rcond).unwrap();
         let again = plain(plain(a.view(), inverse.view()).view(), a.view());
         assert!(distance(again.view(), a.view()) < 1e4);
@@ -486,7 +507,7 @@ fn a_tile_that_was_never_filled_is_told_by_every_call_on_every_rank() {
             a.qr(runtime).err(),
             a.least_squares(&b, runtime).err(),
             a.least_squares_minimum_norm(&b, None, runtime).err(),
-            a.rank(None, runtime).err(),
+            a.numerical_rank(None, runtime).err(),
             a.pseudo_inverse(None, runtime).err(),
             general().lu_factor(runtime).err(),
             general().qr_factor(runtime).err(),
@@ -625,7 +646,10 @@ fn tiled_matrices_are_answered_as_arrays_are() {
             );
             let (shortest, rank) = a.least_squares_minimum_norm(&b, None, runtime).unwrap();
             near(&shortest, &of_a.least_squares(&of_b).unwrap());
-            assert_eq!((rank, a.rank(None, runtime).unwrap()), (m.min(n), m.min(n)));
+            assert_eq!(
+                (rank, a.numerical_rank(None, runtime).unwrap()),
+                (m.min(n), m.min(n))
+            );
             let inverse = a.pseudo_inverse(None, runtime).unwrap();
             near(&inverse, &of_a.pseudo_inverse(None).unwrap());
         }
@@ -839,7 +863,7 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
                 determinant.log_abs,
                 determinant.phase.re,
                 lu.condition()?,
-                tall().rank(None, runtime)? as f64,
+                tall().numerical_rank(None, runtime)? as f64,
                 norm(&x, Norm::One, runtime)?,
                 mixed.outcome.iter().into(),
             ];

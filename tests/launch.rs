@@ -8,14 +8,17 @@ use dataflow::core::trace::Trace;
 use dataflow::mpi::start::Seat;
 use dataflow::mpi::transport::local;
 use dataflow::mpi::transport::tcp::Token;
-use dataflow::numa::Topology;
 use dataflow::numa::topology::share::LocalRank;
+use dataflow::numa::{Topology, UnknownBind, UnknownPolicy};
 use dataflow::prelude::*;
 use dataflow::sequence::record::record;
 use dataflow::sequence::{read, write};
+use dataflow::trace::WriteError;
 use dataflow::{Error, RuntimeBuilder, TaskError, Transport};
 use std::borrow::Cow;
 use std::env;
+use std::error::Error as _;
+use std::num::ParseIntError;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -542,6 +545,30 @@ fn an_error_of_one_rank_is_an_error_of_all_though_rank_0_has_ended_well() {
     }
 }
 
+/// The lowest rank's word that another had failed was returned, as if that other were lost.
+#[test]
+fn the_error_of_a_step_is_returned_whichever_rank_it_failed_on() {
+    type Any = Box<dyn std::error::Error + Send + Sync>;
+    for failing in 0..3 {
+        let told = Mutex::new(Vec::new());
+        let answer = launch(ranks(3), |runtime| {
+            let steps = runtime.repeat_until(10, |_| match runtime.rank() == Rank(failing) {
+                true => Err(Any::from("NaN in block 7")),
+                false => Ok(false),
+            });
+            steps.map(drop).inspect_err(|error| {
+                if let Some(error) = error.downcast_ref::<Error>() {
+                    told.lock().unwrap().push((error.kind(), error.to_string()));
+                }
+            })
+        });
+        assert_eq!(answer.unwrap_err().to_string(), "NaN in block 7");
+        let text = format!("rank {failing} failed in step 0");
+        let others = vec![(Kind::StepFailed, text); 2];
+        assert_eq!(told.into_inner().unwrap(), others);
+    }
+}
+
 #[test]
 #[should_panic(expected = "as told")]
 fn a_program_that_panics_on_one_rank_panics_when_the_others_have_ended() {
@@ -584,6 +611,22 @@ fn a_seat_is_never_left_empty() {
     assert_eq!(sockets.count_ranks().unwrap(), 2);
 }
 
+/// The third of two had the first one's cores.
+#[test]
+fn a_local_rank_that_is_not_among_those_it_counts_is_refused() {
+    for (rank, n_ranks) in [(2, 2), (0, 0)] {
+        let end = local::connect(1).remove(0);
+        let local = LocalRank { rank, n_ranks };
+        let error = ranks(1).build_over(local, Box::new(end)).unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("rank {rank} of {n_ranks}")),
+            "{text}"
+        );
+    }
+}
+
 /// The part that the launcher's variables name was divided once more.
 #[test]
 fn a_rank_over_a_transport_of_ones_own_gets_the_part_that_it_says_and_no_part_of_that() {
@@ -616,6 +659,17 @@ fn said_with(variable: &str, value: &str) -> String {
     program.args(["--exact", name, "--nocapture"]);
     let ended = program.env(CHILD, "1").env(variable, value).output();
     String::from_utf8_lossy(&ended.expect("it starts").stdout).into_owned()
+}
+
+/// Which of the errors that may be wrong with a variable it is.
+fn type_of(source: Option<&(dyn std::error::Error + 'static)>) -> &'static str {
+    match source.expect("what is wrong") {
+        source if source.is::<ParseIntError>() => "ParseIntError",
+        source if source.is::<UnknownBind>() => "UnknownBind",
+        source if source.is::<UnknownPolicy>() => "UnknownPolicy",
+        source if source.is::<WriteError>() => "WriteError",
+        _ => "another",
+    }
 }
 
 const CHILD: &str = "DATAFLOW_TEST_CHILD";
@@ -653,16 +707,24 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
     if env::var_os(CHILD).is_some() {
         return match Runtime::new() {
             Ok(runtime) => println!("{} workers", runtime.n_threads()),
-            Err(error) => println!("{error}"),
+            Err(error) => println!("{error} because of {}", type_of(error.source())),
         };
     }
     let said = said_with("DATAFLOW_THREADS", "3");
     assert!(said.contains("3 workers"), "{said}");
-    let said = said_with("DATAFLOW_THREADS", "0");
-    assert!(said.contains("DATAFLOW_THREADS is \"0\""), "{said}");
-    let said = said_with("DATAFLOW_POLICY", "zzz");
-    assert!(
-        said.contains("DATAFLOW_POLICY") && said.contains("zzz"),
-        "{said}"
-    );
+    for (variable, value, told, source) in [
+        (
+            "DATAFLOW_THREADS",
+            "0",
+            "DATAFLOW_THREADS is \"0\"",
+            "ParseIntError",
+        ),
+        ("DATAFLOW_POLICY", "zzz", "DATAFLOW_POLICY", "UnknownPolicy"),
+        ("DATAFLOW_BIND", "zzz", "DATAFLOW_BIND", "UnknownBind"),
+        ("DATAFLOW_TRACE", "a.zzz", "DATAFLOW_TRACE", "WriteError"),
+    ] {
+        let said = said_with(variable, value);
+        let parts = [told, value, "because of", source];
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
 }

@@ -241,7 +241,7 @@ fn sweeps(
             let own = largest(runtime, jacobi, |_, block| block.change().unwrap_or(0.0))?;
             let change = runtime.all_reduce(own, f64::max)?;
             swept.change = Some(change);
-            Ok(change <= tolerance || change.is_infinite())
+            Ok::<_, Error>(change <= tolerance || change.is_infinite())
         })?;
         swept.converged = steps.is_some();
         Ok::<_, Error>(whole.unwrap_or_default())

@@ -113,7 +113,8 @@ impl Blocks {
         for (i, j) in self.of(rank) {
             let [rows, columns] = self.extent(i, j);
             let block = rows.flat_map(|at| row(at, columns.clone())).collect();
-            store.put(self.slot(i, j), Version::new(block));
+            let put = store.put(self.slot(i, j), Version::new(block));
+            assert!(put.is_some(), "a slot for each block");
         }
     }
 

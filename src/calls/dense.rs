@@ -241,16 +241,16 @@ pub trait Dense<T: Scalar> {
     /// use dataflow::ndarray::array;
     /// use dataflow::prelude::*;
     ///
-    /// assert_eq!(array![[1.0, 2.0], [2.0, 4.0]].rank(None)?, 1);
+    /// assert_eq!(array![[1.0, 2.0], [2.0, 4.0]].numerical_rank(None)?, 1);
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
-    fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError>;
+    fn numerical_rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError>;
 
     /// A⁺, the pseudo-inverse (Moore and Penrose): the shortest least-squares solutions for the unit
-    /// vectors. With `rcond` and errors as [`rank`](Self::rank).
+    /// vectors. With `rcond` and errors as [`numerical_rank`](Self::numerical_rank).
     ///
     /// # Errors
-    /// As [`rank`](Self::rank).
+    /// As [`numerical_rank`](Self::numerical_rank).
     ///
     /// # Examples
     /// ```
@@ -361,7 +361,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         Ok((x, rank))
     }
 
-    fn rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
+    fn numerical_rank(&self, rcond: Option<f64>) -> Result<usize, LinalgError> {
         let (m, n) = self.dim();
         let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
         steps::rank(&site.general(self.view())?, rcond, site.on())

@@ -176,12 +176,12 @@ pub trait Tiled<T: Scalar>: Sized {
     ///
     /// # Errors
     /// If A is not finite, not stored as [`Structure::General`], or `rcond` is not allowed.
-    fn rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError>;
+    fn numerical_rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError>;
 
     /// A⁺, the pseudo-inverse: [`qr::pseudo_inverse`](dataflow_linalg::qr::pseudo_inverse).
     ///
     /// # Errors
-    /// As [`rank`](Self::rank).
+    /// As [`numerical_rank`](Self::numerical_rank).
     fn pseudo_inverse(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes; stored like A.
@@ -266,7 +266,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         steps::least_squares_minimum_norm((&a, &b), rcond, on)
     }
 
-    fn rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError> {
+    fn numerical_rank(&self, rcond: Option<f64>, on: &dyn Executor) -> Result<usize, LinalgError> {
         steps::rank(&copy(self, *self.layout(), on)?, rcond, on)
     }
 

@@ -9,6 +9,7 @@ use dataflow_mpi::transport;
 use dataflow_mpi::{Drive, Machine, Messenger};
 use dataflow_numa::topology::share::{self, LocalRank};
 use dataflow_numa::{Bind, HugePages, Placing, Policy, Topology, Workers, WorkersBuilder};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 /// # Ok::<(), dataflow::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "nothing is started until `build` is called or it is given to `launch`"]
 pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
@@ -184,6 +186,7 @@ impl RuntimeBuilder {
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
             has_cores: true,
+            other_failed: AtomicBool::new(false),
         })
     }
 
@@ -194,8 +197,8 @@ impl RuntimeBuilder {
     /// has no meaning. If the ranks are threads of this process, use [`launch_over`](crate::launch_over).
     ///
     /// # Errors
-    /// If zero threads were asked for, the system does not start them, or the transport carries less than
-    /// 64 bytes.
+    /// If `local` is none of the ranks that it counts, zero threads were asked for, the system does not
+    /// start them, or the transport carries less than 64 bytes.
     ///
     /// # Examples
     /// Guide: [`transport`](crate::guide::transport).
@@ -204,6 +207,12 @@ impl RuntimeBuilder {
         local: LocalRank,
         transport: Box<dyn transport::Transport>,
     ) -> Result<Runtime, Error> {
+        let LocalRank { rank, n_ranks } = local;
+        if rank >= n_ranks {
+            return Err(Error::wrong_settings(format!(
+                "local rank {rank} of {n_ranks} (they are counted from 0)"
+            )));
+        }
         self.build_rank(local, Transport::Own, transport)
     }
 
@@ -236,6 +245,7 @@ impl RuntimeBuilder {
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
             has_cores,
+            other_failed: AtomicBool::new(false),
         })
     }
 

@@ -7,7 +7,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_mpi::start::{Launched, Seat};
 use std::env;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroUsize, ParseIntError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -65,20 +65,18 @@ impl RuntimeBuilder {
     pub fn from_env() -> Result<Self, Error> {
         let mut builder = Runtime::builder();
         if let Some(threads) = variable("DATAFLOW_THREADS")? {
-            let wrong = || {
+            let wrong = |error: ParseIntError| {
                 let text = format!("DATAFLOW_THREADS is {threads:?} (must be a number, 1 or more)");
-                Error::wrong_settings(text)
+                Error::wrong_settings(text).with_source(error)
             };
-            let threads: NonZeroUsize = threads.parse().map_err(|_| wrong())?;
+            let threads: NonZeroUsize = threads.parse().map_err(wrong)?;
             builder = builder.threads(threads.get());
         }
         if let Some(bind) = variable("DATAFLOW_BIND")? {
-            let wrong = |error| Error::wrong_settings(format!("DATAFLOW_BIND: {error}"));
-            builder = builder.bind(bind.parse().map_err(wrong)?);
+            builder = builder.bind(bind.parse().map_err(wrong("DATAFLOW_BIND"))?);
         }
         if let Some(policy) = variable("DATAFLOW_POLICY")? {
-            let wrong = |error| Error::wrong_settings(format!("DATAFLOW_POLICY: {error}"));
-            builder = builder.policy(policy.parse().map_err(wrong)?);
+            builder = builder.policy(policy.parse().map_err(wrong("DATAFLOW_POLICY"))?);
         }
         Ok(builder)
     }
@@ -101,7 +99,7 @@ fn page() -> Result<Option<PathBuf>, Error> {
         Some(_) => Ok(Some(path)),
         None => {
             let unknown = dataflow_trace::WriteError::Extension(path);
-            Err(Error::wrong_settings(format!("DATAFLOW_TRACE: {unknown}")))
+            Err(wrong("DATAFLOW_TRACE")(unknown))
         }
     }
 }
@@ -133,6 +131,11 @@ pub(crate) fn write_if_longest(trace: &Trace, path: &Path) {
             eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
         }
     }
+}
+
+/// What is wrong with a variable, as the error that says which.
+fn wrong<E: std::error::Error + Send + Sync + 'static>(name: &str) -> impl Fn(E) -> Error {
+    move |error| Error::wrong_settings(format!("{name}: {error}")).with_source(error)
 }
 
 /// A variable of the environment; `None` if it is not set or empty.

@@ -20,6 +20,7 @@ use dataflow_core::trace::{Skew, Tracer};
 use dataflow_mpi::{Counters, Messenger};
 use dataflow_numa::{HugePages, Statistics, Warning, Workers};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How ranks talk to each other.
@@ -72,6 +73,8 @@ pub struct Runtime {
     skews: Mutex<Vec<Skew>>,
     /// Whether each thread of this machine has a core.
     has_cores: bool,
+    /// Whether it was told that a step of another rank has failed.
+    other_failed: AtomicBool,
 }
 
 impl Runtime {
@@ -149,6 +152,12 @@ impl Runtime {
     /// The workers.
     pub fn workers(&self) -> &Workers {
         &self.workers
+    }
+
+    /// Whether another rank is lost to this one, or a step of it has failed: it has the reason.
+    pub(crate) fn lacks_another(&self) -> bool {
+        let is_lost = self.messenger().is_some_and(Messenger::is_broken);
+        is_lost || self.other_failed.load(Ordering::Relaxed)
     }
 }
 

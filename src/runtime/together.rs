@@ -7,6 +7,7 @@ use dataflow_core::data::Store;
 use dataflow_core::port::{Executor, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Collect, Description, Erased, TaskSpace};
+use std::sync::atomic::Ordering;
 
 impl Runtime {
     /// Returns on every rank what each rank has given, by rank. For a few numbers, not for large data.
@@ -39,7 +40,7 @@ impl Runtime {
     ///     let owner = |at: usize| Rank(at as u32 % 3);
     ///     let squares = Store::empty("squares", 7);
     ///     for at in (0..7).filter(|&at| owner(at) == runtime.rank()) {
-    ///         squares.put(at, Version::new((at * at) as u64));
+    ///         squares.put(at, Version::new((at * at) as u64)).expect("there are 7 slots");
     ///     }
     ///     runtime.collect(&squares, owner, Rank(0))
     /// })?;
@@ -143,13 +144,14 @@ impl Runtime {
     /// shows it.
     ///
     /// # Errors
-    /// The error of a step, on its rank; the others' error names that rank. Or as
-    /// [`all_reduce`](Self::all_reduce).
-    pub fn repeat_until(
+    /// The error of a step, on its rank, which may be of the program's own type; the others get a
+    /// [`StepFailed`](dataflow_core::Kind::StepFailed) that names that rank, and [`launch`](crate::launch)
+    /// returns the step's. Or as [`all_reduce`](Self::all_reduce).
+    pub fn repeat_until<E: From<Error>>(
         &self,
         limit: u64,
-        mut step: impl FnMut(u64) -> Result<bool, Error>,
-    ) -> Result<Option<u64>, Error> {
+        mut step: impl FnMut(u64) -> Result<bool, E>,
+    ) -> Result<Option<u64>, E> {
         const FAILED: u32 = 0;
         const AGAIN: u32 = 1;
         const DONE: u32 = 2;
@@ -166,8 +168,9 @@ impl Runtime {
             ended?;
             match least? {
                 [FAILED, of] => {
+                    self.other_failed.store(true, Ordering::Relaxed);
                     let text = format!("rank {of} failed in step {number}");
-                    return Err(Error::rank_lost(text));
+                    return Err(E::from(Error::step_failed(text)));
                 }
                 [DONE, _] => return Ok(Some(number + 1)),
                 _ => {}

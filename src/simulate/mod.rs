@@ -130,6 +130,7 @@ pub struct Stage {
 
 /// What came of a run in virtual time, on one rank.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Played {
     /// As of a real run; its seconds are virtual.
     pub report: Report,

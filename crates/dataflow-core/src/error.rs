@@ -216,6 +216,8 @@ pub enum Kind {
     ParametersDiffer,
     /// A rank is silent, or its messages do not arrive.
     RankLost,
+    /// Ranks repeat a step together, and it failed on another of them, which has the reason.
+    StepFailed,
     /// What arrived from another rank cannot be understood.
     Malformed,
     /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
@@ -227,7 +229,7 @@ pub enum Kind {
     WrongSettings,
 }
 
-const NAMES: [(Kind, &str); 25] = [
+const NAMES: [(Kind, &str); 26] = [
     (Kind::TaskFailed, "task_failed"),
     (Kind::TaskPanicked, "task_panicked"),
     (Kind::Cancelled, "cancelled"),
@@ -249,6 +251,7 @@ const NAMES: [(Kind, &str); 25] = [
     (Kind::NotDescribed, "not_described"),
     (Kind::ParametersDiffer, "parameters_differ"),
     (Kind::RankLost, "rank_lost"),
+    (Kind::StepFailed, "step_failed"),
     (Kind::Malformed, "malformed"),
     (Kind::WrongLauncher, "wrong_launcher"),
     (Kind::MpiThreadLevel, "mpi_thread_level"),
@@ -358,6 +361,11 @@ impl Error {
     /// A rank is silent; the text says which, and for how long.
     pub fn rank_lost(message: impl Into<String>) -> Self {
         Error::new(Kind::RankLost, None, message)
+    }
+
+    /// A step that ranks make together failed on another; the text says on which, and in which step.
+    pub fn step_failed(message: impl Into<String>) -> Self {
+        Error::new(Kind::StepFailed, None, message)
     }
 
     /// Something unintelligible has arrived; the text says what, and from whom.

@@ -92,6 +92,9 @@ mod waits;
 mod watchdog;
 pub mod wire;
 
+/// MPI's own types, for [`World::over`](transport::mpi::World::over).
+#[cfg(feature = "mpi")]
+pub use ::mpi as rsmpi;
 pub use bell::Bell;
 pub use counters::Counters;
 pub use courier::Messenger;

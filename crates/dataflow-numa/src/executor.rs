@@ -52,6 +52,7 @@ const _: () = assert!(Workers::MOST <= MANY_INSIDE);
 
 /// Settings of [`Workers`].
 #[derive(Clone, Debug, Default)]
+#[must_use = "nothing is started until `start` is called"]
 pub struct WorkersBuilder {
     n_workers: Option<usize>,
     bind: Bind,

@@ -59,13 +59,15 @@ impl Jacobi {
         for place in space.places_on(on) {
             let number = grid.number(place);
             let vacant = Part::Block(Block::vacant(grid.shape(place)));
-            space.blocks.put(number, Version::new(vacant));
+            let put = space.blocks.put(number, Version::new(vacant));
+            assert!(put.is_some(), "a slot for each block");
             for side in Side::all() {
                 let neighbour = grid.neighbour(place, side);
                 if neighbour.is_none_or(|other| Rank(grid.rank(other)) != on) {
                     let face = Part::Face(face_beyond(&grid, &space.problem, place, side));
                     let slot = 6 * number + side.index();
-                    space.beyond.put(slot, Version::new(face));
+                    let put = space.beyond.put(slot, Version::new(face));
+                    assert!(put.is_some(), "a slot for each side");
                 }
             }
         }

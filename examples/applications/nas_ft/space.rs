@@ -142,7 +142,8 @@ impl Transforms {
         let zeros = |slot, length| {
             let mut lines = Lines::new(&*self.memory, length);
             lines.write().fill(c64::default());
-            self.stale.put(slot, Version::new(lines));
+            let put = self.stale.put(slot, Version::new(lines));
+            assert!(put.is_some(), "a slot for each block");
         };
         for p in 0..planes {
             for q in 0..sheets {

@@ -588,8 +588,8 @@ impl Flags {
     /// # Errors
     /// As [`tuned`](Self::tuned).
     pub fn workers(&self) -> Result<(Option<usize>, Bind), Failure> {
-        // Then what the environment says can be understood.
-        self.tuned()?;
+        // So what the environment says is understood.
+        let _tuned = self.tuned()?;
         let bind = match self.says_bind {
             true => None,
             false => said("DATAFLOW_BIND"),

@@ -23,13 +23,13 @@ use std::sync::{Arc, Mutex, Weak};
 ///
 /// let mut squares = Store::new("squares", [0, 1, 4]);
 /// assert_eq!(*squares.get(2).unwrap(), 4);
-/// squares.update(1, |square| *square += 8);
+/// assert!(squares.update(1, |square| *square += 8).is_some());
 /// assert_eq!(squares.into_data(), Some(vec![0, 9, 4]));
 ///
 /// // Filled by the tasks of a run, or by hand
 /// let sums = Store::empty("sums", 2);
 /// assert!(sums.get(0).is_none());
-/// sums.put(0, Version::new(7));
+/// sums.put(0, Version::new(7)).expect("there are 2 slots");
 /// assert_eq!(sums.get(0).as_deref(), Some(&7));
 /// ```
 #[derive(Debug)]
@@ -184,6 +184,7 @@ impl<D: Datum> Store<D> {
     ///
     /// A version that was taken from another slot fills that slot too, if that has been empty since, until
     /// something else is put there: so a datum that goes to the wrong slot leaves no slot empty.
+    #[must_use = "`None`: there is no such slot, and the datum is dropped"]
     pub fn put(&self, index: usize, version: Version<D>) -> Option<()> {
         self.put_in(index, version, 0).map(|_| ())
     }
@@ -218,6 +219,7 @@ impl<D: Datum> Store<D> {
     /// Changes the datum of a slot outside of runs; the datum is copied first if a reader still holds
     /// it.
     /// `None` if the index is outside or the slot is lent.
+    #[must_use = "`None`: nothing was changed"]
     pub fn update<R>(&mut self, index: usize, change: impl FnOnce(&mut D) -> R) -> Option<R> {
         let slots = std::slice::from_ref(self.slots.get(index)?);
         let version = held(&slots[0]).empty()?;
@@ -241,6 +243,7 @@ impl<D: Datum> Store<D> {
     /// });
     /// assert_eq!((sum, *store.get(0).unwrap()), (Some(15), 10));
     /// ```
+    #[must_use = "`None`: nothing was called"]
     pub fn with_data<R>(&mut self, use_them: impl FnOnce(&mut [&mut D]) -> R) -> Option<R> {
         let mut out = Out {
             slots: &self.slots,

@@ -6,6 +6,7 @@
 use super::{Courier, Executor, Job, Memory};
 use crate::engine::monitor::Monitor;
 use crate::trace::Tracer;
+use std::fmt;
 use std::sync::Arc;
 
 /// Where a run takes place: who runs its tasks, who reaches the other ranks, who watches it, and who
@@ -29,6 +30,7 @@ use std::sync::Arc;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
+#[must_use = "a run takes place in it only if it is given to that run"]
 pub struct Context<'a> {
     on: &'a dyn Executor,
     courier: Option<&'a dyn Courier>,
@@ -69,6 +71,15 @@ impl<'a> Context<'a> {
             tracer: Some(tracer),
             ..self
         }
+    }
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("workers", &self.n_workers())
+            .field("rank", &Executor::courier(self).rank())
+            .finish_non_exhaustive()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::rank::Rank;
 use crate::wire::{Failure, Terms, WireName};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,10 +152,23 @@ pub struct Parcel {
     pub flows: SmallVec<[Posted; 2]>,
 }
 
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flows: Vec<u16> = self.flows.iter().map(|(flow, _)| *flow).collect();
+        f.debug_struct("Parcel")
+            .field("to", &self.to)
+            .field("task", &self.task)
+            .field("poisoned", &self.poisoned)
+            .field("flows", &flows)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A flow of a task, and its datum if it has one.
 pub type Posted = (u16, Option<Arc<dyn Cargo>>);
 
 /// A parcel as it arrives.
+#[derive(Debug)]
 pub struct Arrival {
     /// The task whose outputs these are.
     pub task: WireName,
@@ -182,6 +196,7 @@ pub trait Cargo: Send + Sync {
 }
 
 /// A datum as it arrives: head and body as the [`Cargo`] gave them.
+#[derive(Debug)]
 pub struct Goods {
     /// A few bytes, as sent.
     pub head: Head,

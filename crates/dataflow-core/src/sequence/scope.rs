@@ -60,6 +60,7 @@ struct Insert<'d, 'h, 'env> {
 }
 
 /// A task that is about to be inserted, with its name and priority.
+#[must_use = "nothing is inserted until `task` or its like is called"]
 pub struct Insertion<'s, 'c, 'env> {
     scope: &'s Scope<'c, 'env>,
     name: &'static str,

@@ -47,6 +47,14 @@ pub struct Erased<'s, D: Datum> {
     joints: Joints,
 }
 
+impl<D: Datum> fmt::Debug for Erased<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Erased")
+            .field("spaces", &self.parts.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// A space, alone or one of several.
 struct SpacePart<'s, D: Datum> {
     space: MaybeOwned<'s, D>,

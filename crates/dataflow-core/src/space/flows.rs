@@ -2,6 +2,7 @@
 
 use super::{Flow, Mode};
 use crate::data::{Datum, Version};
+use std::fmt;
 
 /// The flows of one task while its body runs.
 ///
@@ -81,10 +82,27 @@ impl<'a, D: Datum> Flows<'a, D> {
     }
 }
 
+impl<D: Datum> fmt::Debug for Flows<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.flows.iter().map(|flow| &flow.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
 /// One flow of a task.
 pub struct Slot<'a, D: Datum> {
     flow: &'a Flow,
     version: &'a mut Option<Version<D>>,
+}
+
+impl<D: Datum> fmt::Debug for Slot<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("flow", &self.flow.name)
+            .field("mode", &self.flow.mode)
+            .field("holds_datum", &self.version.is_some())
+            .finish()
+    }
 }
 
 impl<'a, D: Datum> Slot<'a, D> {

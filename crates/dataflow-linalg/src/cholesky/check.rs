@@ -347,7 +347,8 @@ mod tests {
         let mut l = TiledMatrix::from_fn(layout, |i, j| factor(i, j));
         if nb > 1 && n > 1 {
             l.store_mut()
-                .update(0, |tile| tile.set(0, 1, T::from_real(1e30)));
+                .update(0, |tile| tile.set(0, 1, T::from_real(1e30)))
+                .unwrap();
         }
         l
     }
@@ -398,10 +399,11 @@ mod tests {
             for col in 0..=row {
                 let mut l = tiled::<f64>(n, 4);
                 let slot = l.slot(row / 4, col / 4).unwrap();
-                l.store_mut().update(slot, |tile| {
+                let spoil = |tile: &mut Tile<f64>| {
                     let right = tile.get(row % 4, col % 4);
                     tile.set(row % 4, col % 4, right + 1e-9);
-                });
+                };
+                l.store_mut().update(slot, spoil).unwrap();
                 let a = |i: usize, j: usize| product::<f64>(i, j);
                 let residual = super::residual(&a, &l).unwrap();
                 assert!(residual > 1e3, "({row}, {col}): {residual}");
@@ -460,9 +462,9 @@ mod tests {
         assert!(right < 3.0, "{right}");
         let mut spoiled = (*first).clone();
         spoiled.set(0, 0, f64::NAN);
-        l.store().put(0, Version::new(spoiled));
+        l.store().put(0, Version::new(spoiled)).unwrap();
         assert!(judged().is_nan());
-        l.store().put(0, first);
+        l.store().put(0, first).unwrap();
         assert_eq!(judged(), right);
         assert_eq!(judged(), right);
     }

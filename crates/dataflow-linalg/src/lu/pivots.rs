@@ -12,6 +12,7 @@ use crate::scalar::Scalar;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::Memory;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// The row swaps of a factorisation, each step's on the rank that owns its diagonal tile.
@@ -31,6 +32,14 @@ use std::sync::Arc;
 pub struct Pivots<T: Scalar> {
     layout: Layout,
     store: Store<Tile<T>>,
+}
+
+impl<T: Scalar> fmt::Debug for Pivots<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pivots")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T: Scalar> Pivots<T> {

@@ -412,12 +412,14 @@ fn the_residual_is_of_rounding_errors_and_one_wrong_entry_anywhere_shows() {
                 let mut set = |x| {
                     a.store_mut()
                         .update(slot, |tile| tile.set(row % nb, col % nb, x))
+                        .unwrap()
                 };
                 set(before + T::from_real(1e4 * T::EPSILON));
                 let wrong = residual(&Random::new(3), &a, &pivots).unwrap();
                 assert!(wrong > 10.0, "{what}: ({row}, {col}): {wrong}");
                 a.store_mut()
-                    .update(slot, |tile| tile.set(row % nb, col % nb, before));
+                    .update(slot, |tile| tile.set(row % nb, col % nb, before))
+                    .unwrap();
             }
         }
     }
@@ -677,9 +679,9 @@ fn a_check_says_what_the_factors_are_by_now() {
     let tile = lu.store().get(last).unwrap();
     let mut spoiled = (*tile).clone();
     spoiled.set(0, 0, f64::NAN);
-    lu.store().put(last, Version::new(spoiled));
+    lu.store().put(last, Version::new(spoiled)).unwrap();
     assert!(judged().is_nan());
-    lu.store().put(last, tile);
+    lu.store().put(last, tile).unwrap();
     assert_eq!(judged(), right);
     assert_eq!(judged(), right);
 }

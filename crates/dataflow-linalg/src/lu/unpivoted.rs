@@ -71,7 +71,7 @@ impl<'a, T: Scalar> Unpivoted<'a, T> {
                 let steps = a.tile_rows(k).min(a.tile_cols(k)) as u32;
                 let none: Vec<u32> = (0..steps).collect();
                 let swaps = Swaps::pack(&none, a.memory());
-                pivots.store().put(k, Version::new(swaps));
+                let _ = pivots.store().put(k, Version::new(swaps));
             }
         }
         Ok(Unpivoted {

@@ -239,9 +239,13 @@ mod tests {
     fn only_the_lower_triangle_of_a_lower_matrix_counts() {
         let mut a = TiledMatrix::from_fn(Layout::lower(5, 3).unwrap(), entry);
         let before = digest(&a);
-        a.store_mut().update(0, |tile| tile.set(0, 1, entry(9, 9)));
+        a.store_mut()
+            .update(0, |tile| tile.set(0, 1, entry(9, 9)))
+            .unwrap();
         assert_eq!(digest(&a), before);
-        a.store_mut().update(0, |tile| tile.set(1, 0, entry(9, 9)));
+        a.store_mut()
+            .update(0, |tile| tile.set(1, 0, entry(9, 9)))
+            .unwrap();
         assert_ne!(digest(&a), before);
     }
 }

@@ -418,7 +418,9 @@ mod tests {
     #[test]
     fn what_lies_above_the_diagonal_of_a_lower_matrix_does_not_count() {
         let mut a = TiledMatrix::from_fn(Layout::lower(3, 3).unwrap(), |_, _| 1.0);
-        a.store_mut().update(0, |tile| tile.set(0, 2, f64::NAN));
+        a.store_mut()
+            .update(0, |tile| tile.set(0, 2, f64::NAN))
+            .unwrap();
         assert_eq!(norm(&a, Norm::One, &Inline).unwrap(), 3.0);
         assert_eq!(norm(&a, Norm::Max, &Inline).unwrap(), 1.0);
         assert_eq!(first_not_finite(&a).unwrap(), None);

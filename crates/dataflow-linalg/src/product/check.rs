@@ -173,7 +173,10 @@ mod tests {
             for (more, wrong) in [(1e-9, true), (-1e-9, false)] {
                 let (row, col) = (row % 4, col % 4);
                 let store = c.store_mut();
-                store.update(slot, |tile| tile.set(row, col, tile.get(row, col) + more));
+                let change = |tile: &mut crate::matrix::Tile<f64>| {
+                    tile.set(row, col, tile.get(row, col) + more)
+                };
+                store.update(slot, change).unwrap();
                 assert_eq!(defect(&c) > 1e3, wrong, "({row}, {col})");
             }
         }

@@ -24,6 +24,7 @@ use std::fmt;
 const MOST_CORRECTIONS: u32 = 30;
 
 /// A solution, how it was found, and the factors that it was found with.
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Mixed<T: Scalar> {
     /// The solution, laid out like B.
@@ -38,6 +39,7 @@ pub struct Mixed<T: Scalar> {
 
 /// Whether the lower precision did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// X has the accuracy of the full precision; A is as it was.
     Refined {
@@ -106,6 +108,7 @@ impl fmt::Display for Cause {
 }
 
 /// The factors that a solution was found with.
+#[derive(Debug)]
 pub enum Factors<T: Scalar> {
     /// Of A rounded to the lower precision.
     Lower(TiledMatrix<T::Lower>, Option<Pivots<T::Lower>>),

@@ -407,7 +407,7 @@ fn the_error_is_below_its_bound_which_is_not_far_above_it() {
         // column alone; it is mended.
         let (slot, wrong) = (known.x.slot(1, 0).unwrap(), T::from_real(0.01));
         let spoil = |tile: &mut crate::matrix::Tile<T>| tile.set(2, 1, tile.get(2, 1) + wrong);
-        known.x.store_mut().update(slot, spoil);
+        known.x.store_mut().update(slot, spoil).unwrap();
         let spoiled = known.bounds(&Inline);
         let error = known.error(1);
         assert!(error > 5e-3, "{case}: {error:e}");
@@ -603,7 +603,7 @@ fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     assert_eq!(empty.bounds(&Inline), [zero; 2]);
     let mut known = Known::<f64>::new(Structure::General, 9, 1, &Random::new(1));
     let spoil = |tile: &mut crate::matrix::Tile<f64>| tile.set(3, 0, f64::NAN);
-    known.x.store_mut().update(0, spoil);
+    known.x.store_mut().update(0, spoil).unwrap();
     let found = known.bounds(&Inline);
     let Bounds { forward, backward } = found[0];
     assert!(

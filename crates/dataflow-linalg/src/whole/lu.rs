@@ -24,6 +24,7 @@ const UPPER: (Triangle, Diagonal) = (Triangle::Upper, Diagonal::NonUnit);
 /// assert_eq!(lu.inverse(), [-1.0, 0.25, 0.5, 0.0]);
 /// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
+#[derive(Debug)]
 pub struct Lu<T: Scalar> {
     /// L below the diagonal, U on and above it.
     both: Tile<T>,

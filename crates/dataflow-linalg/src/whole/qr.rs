@@ -20,6 +20,7 @@ const AUTO: Backend = Backend::Auto;
 /// assert_eq!((qr.r(), qr.q().len()), (vec![-5.0], 2));
 /// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
+#[derive(Debug)]
 pub struct Qr<T: Scalar> {
     r: Tile<T>,
     v: Tile<T>,

@@ -340,9 +340,10 @@ fn a_backward_stable_solution_is_accepted_and_a_wrong_digit_is_not() {
             let largest = (0..x.rows()).max_by(|&i, &j| size(&x, i).total_cmp(&size(&x, j)));
             let row = largest.unwrap();
             let slot = x.slot(row / nb, 0).unwrap();
-            x.store_mut().update(slot, |tile| {
+            let spoil = |tile: &mut crate::matrix::Tile<f64>| {
                 tile.set(row % nb, 0, tile.get(row % nb, 0) * (1.0 + 1e-5));
-            });
+            };
+            x.store_mut().update(slot, spoil).unwrap();
             let ratio = ratio_of(&a, &x, nb);
             assert!(
                 ratio > LARGEST_RATIO,

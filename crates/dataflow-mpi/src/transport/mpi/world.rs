@@ -7,6 +7,7 @@ use dataflow_core::error::Error;
 use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::traits::Communicator;
+use std::fmt;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -54,6 +55,15 @@ pub struct World {
     here: (usize, usize),
 }
 
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("n_ranks", &self.n_ranks)
+            .field("here", &self.here)
+            .finish_non_exhaustive()
+    }
+}
+
 impl World {
     /// All ranks that the launcher has started. Initialises MPI, unless that was done before. All
     /// ranks must call this; if the world [rests](World::rest) it is waited for all of them, without limit.
@@ -89,6 +99,20 @@ impl World {
     ///
     /// # Errors
     /// `mpi_thread_level` if MPI allows too few threads; else what MPI answers.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use dataflow_mpi::rsmpi::{self, Threading};
+    /// use dataflow_mpi::transport::mpi::World;
+    /// use std::time::Duration;
+    ///
+    /// let begun = rsmpi::initialize_with_threading(Threading::Serialized);
+    /// let (universe, _) = begun.expect("MPI was not initialised before");
+    /// let world = World::over(&universe.world())?;
+    /// println!("{} ranks", world.n_ranks());
+    /// world.end(Duration::from_secs(10))?;
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
     pub fn over(communicator: &impl Communicator) -> Result<Self, Error> {
         check_level()?;
         World::of(communicator, None)
