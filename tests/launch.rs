@@ -569,6 +569,25 @@ fn the_error_of_a_step_is_returned_whichever_rank_it_failed_on() {
     }
 }
 
+/// Who had once heard of another's failure was taken for one that has no reason of its own.
+#[test]
+fn the_error_of_a_step_is_returned_also_if_ranks_went_on_after_another_one() {
+    type Any = Box<dyn std::error::Error + Send + Sync>;
+    let answer = launch(ranks(3), |runtime| {
+        for (failing, text) in [(Rank(2), "it was borne"), (Rank(1), "and this was not")] {
+            let steps = runtime.repeat_until(10, |_| match runtime.rank() == failing {
+                true => Err(Any::from(text)),
+                false => Ok(false),
+            });
+            if failing == Rank(1) {
+                steps?;
+            }
+        }
+        Ok::<_, Any>(())
+    });
+    assert_eq!(answer.unwrap_err().to_string(), "and this was not");
+}
+
 #[test]
 #[should_panic(expected = "as told")]
 fn a_program_that_panics_on_one_rank_panics_when_the_others_have_ended() {

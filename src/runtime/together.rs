@@ -155,6 +155,8 @@ impl Runtime {
         const FAILED: u32 = 0;
         const AGAIN: u32 = 1;
         const DONE: u32 = 2;
+        // A failure of another rank that was borne is no reason of this one's later errors.
+        self.other_failed.store(false, Ordering::Relaxed);
         let Rank(rank) = self.rank();
         for number in 0..limit {
             let ended = step(number);
