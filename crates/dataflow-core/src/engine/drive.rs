@@ -413,10 +413,11 @@ impl<H> Visit<'_, H> {
     /// Queues any other ready task.
     pub fn share(&mut self, word: Word, priority: i64, about: impl FnOnce() -> (Hint, usize)) {
         self.tally.queued += 1;
-        self.lane.share(match self.wants {
-            Wants::Priorities => Ready::new(word, priority),
-            _ => told(word, priority, about()),
-        });
+        if self.wants > Wants::Priorities {
+            self.lane.share_ready(told(word, priority, about()));
+        } else {
+            self.lane.share(word, priority);
+        }
     }
 
     /// Runs the body of a task of this class; the lane is told how long it took, if it wants to know.

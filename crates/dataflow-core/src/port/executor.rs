@@ -92,6 +92,13 @@ pub trait Lane {
     /// Queues a ready task. Higher priorities are more urgent; 0 is the default.
     fn push(&mut self, word: Word, priority: i64);
 
+    /// Queues a ready task that is no successor of one that has just run here: a root, one whose inputs
+    /// came from another rank, or one of a program that may not come back for it. So it is for
+    /// whoever comes first; by default as any other.
+    fn share(&mut self, word: Word, priority: i64) {
+        self.push(word, priority);
+    }
+
     /// The next task from the queues near this worker.
     fn pop(&mut self) -> Option<Word>;
 
@@ -125,8 +132,7 @@ pub trait Lane {
     fn outranks(&self, priority: i64) -> bool;
 
     /// How much it wants to be told; asked once when a worker enters. What follows is only called
-    /// if it wants more than priorities, and of spaces whose edges carry data; but [`share`](Self::share)
-    /// always.
+    /// if it wants more than priorities, and of spaces whose edges carry data.
     fn wants(&self) -> Wants {
         Wants::Priorities
     }
@@ -136,10 +142,8 @@ pub trait Lane {
         self.push(ready.word, ready.priority);
     }
 
-    /// Queues a ready task that is no successor of one that has just run here: a root, one whose inputs
-    /// came from another rank, or one of a program that may not come back for it. So it is for
-    /// whoever comes first; by default as any other.
-    fn share(&mut self, ready: Ready) {
+    /// The same instead of [`share`](Self::share).
+    fn share_ready(&mut self, ready: Ready) {
         self.push_ready(ready);
     }
 

@@ -105,8 +105,12 @@ impl Lane for KeepingLane<'_> {
         }
     }
 
-    fn share(&mut self, ready: Ready) {
-        self.lane.share(ready);
+    fn share(&mut self, word: Word, priority: i64) {
+        self.lane.share(word, priority);
+    }
+
+    fn share_ready(&mut self, ready: Ready) {
+        self.lane.share_ready(ready);
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {

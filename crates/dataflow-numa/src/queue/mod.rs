@@ -252,8 +252,8 @@ mod tests {
                 let mut lane = queues.open(&kit, Risen::OnDuty);
                 // As when mail is taken in: nobody is woken, for somebody is on duty.
                 let mut keeping = KeepingLane::new(lane.as_lane(), keep);
-                keeping.share(Ready::new(1, priority));
-                keeping.share(Ready::new(2, priority));
+                keeping.share(1, priority);
+                keeping.share(2, priority);
                 assert!(keeping.pop().is_some());
                 // Now it keeps what it is to keep.
                 keeping.push(3, 9);
@@ -473,11 +473,11 @@ mod tests {
         let queues = Queues::new(&policy, &crew);
         let mut lane = queues.open(&kit, Risen::Free);
         let mut keeping = KeepingLane::new(lane.as_lane(), 3);
-        keeping.share(Ready::new(1, 6));
+        keeping.share(1, 6);
         assert!(queues.has_words_on(0, &crew));
         keeping.push(2, 5);
         keeping.push(3, 7);
-        keeping.share(Ready::new(4, 5));
+        keeping.share(4, 5);
         let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
         assert_eq!(order, [3, 1, 2, 4], "of equal ones what is kept");
     }

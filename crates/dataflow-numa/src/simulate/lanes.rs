@@ -471,9 +471,14 @@ impl Lane for LentLane<'_> {
         self.lane.push_ready(ready);
     }
 
-    fn share(&mut self, ready: Ready) {
+    fn share(&mut self, word: Word, priority: i64) {
         self.queues();
-        self.lane.share(ready);
+        self.lane.share(word, priority);
+    }
+
+    fn share_ready(&mut self, ready: Ready) {
+        self.queues();
+        self.lane.share_ready(ready);
     }
 
     fn goes_elsewhere(&self, hint: Hint) -> bool {

@@ -201,7 +201,7 @@ impl Playing<'_, '_, '_> {
         let mut ready = Vec::new();
         self.script.roots(&mut ready);
         for root in ready.drain(..) {
-            self.lanes[0].share(root);
+            self.lanes[0].share_ready(root);
         }
         self.wake();
         while let Some(Reverse(event)) = self.events.pop()

@@ -138,8 +138,13 @@ impl Lane for InsideLane<'_> {
         self.inside.wake_all();
     }
 
-    fn share(&mut self, ready: Ready) {
-        self.lane.share(ready);
+    fn share(&mut self, word: Word, priority: i64) {
+        self.lane.share(word, priority);
+        self.inside.wake_all();
+    }
+
+    fn share_ready(&mut self, ready: Ready) {
+        self.lane.share_ready(ready);
         self.inside.wake_all();
     }
 
