@@ -188,6 +188,7 @@ macro_rules! tuples {
 
         impl<$($set: Held),*> Held for ($($set,)*) {
             type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
+            const COMMUTES: bool = $($set::COMMUTES)||*;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -197,9 +198,14 @@ macro_rules! tuples {
             }
 
             #[inline(always)]
+            fn insert(&mut self) {
+                $(self.$at.insert();)*
+            }
+
+            #[inline(always)]
             fn each_after(
                 &self,
-                skip: &mut usize,
+                skip: &mut u32,
                 show: &mut impl FnMut(Shown<'_>) -> bool,
             ) -> bool {
                 $(self.$at.each_after(skip, show))&&*
@@ -247,6 +253,7 @@ impl<'a> Lend<'a> for () {
 
 impl Held for () {
     type Guards<'g> = ();
+    const COMMUTES: bool = false;
 
     fn prepare<'e>(&mut self, _: &mut Ahead<'_, 'e>)
     where
@@ -254,8 +261,10 @@ impl Held for () {
     {
     }
 
+    fn insert(&mut self) {}
+
     #[inline(always)]
-    fn each_after(&self, _: &mut usize, _: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
+    fn each_after(&self, _: &mut u32, _: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
         true
     }
 

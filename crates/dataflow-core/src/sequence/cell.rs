@@ -41,11 +41,12 @@ pub trait Lying {
 impl<T> Cell<T> {
     /// An access to it.
     #[inline(always)]
-    pub fn shown(&self, mode: Mode) -> Shown<'_> {
+    pub fn shown(&self, mode: Mode, required: u64) -> Shown<'_> {
         let (versions, lying) = (&self.versions, self as &dyn Lying);
         Shown {
             versions,
             mode,
+            required,
             lying,
         }
     }
@@ -81,6 +82,8 @@ impl<T> Cell<T> {
 pub struct Shown<'a> {
     pub(super) versions: &'a Versions,
     pub(super) mode: Mode,
+    /// How many accesses must have finished before, once it is inserted.
+    pub(super) required: u64,
     pub(super) lying: &'a dyn Lying,
 }
 

@@ -30,14 +30,20 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
     where
         Self: 'g;
 
+    /// Whether any of the accesses commutes.
+    const COMMUTES: bool;
+
     /// Inserts what must come before the task.
     fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
     where
         Self: 'e;
 
+    /// Inserts the accesses: from now on each knows what it requires.
+    fn insert(&mut self);
+
     /// Shows each access, but the first so many, as long as `show` answers that it wants more. Counts
     /// `skip` down by those that were left out; says whether more are wanted.
-    fn each_after(&self, skip: &mut usize, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool;
+    fn each_after(&self, skip: &mut u32, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool;
 
     /// Shows each access.
     #[inline(always)]
@@ -63,7 +69,7 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
 /// Shows one access, unless it is one of those to be left out.
 #[inline(always)]
 pub(super) fn show_after(
-    skip: &mut usize,
+    skip: &mut u32,
     shown: Shown<'_>,
     show: &mut impl FnMut(Shown<'_>) -> bool,
 ) -> bool {
@@ -146,9 +152,9 @@ pub(super) enum Wait {
     /// Nothing: it may run.
     Over,
     /// The access of this number has to wait for a version.
-    Version(usize),
+    Version(u32),
     /// It has to wait for the right to commute.
-    Commuting(usize),
+    Commuting(u32),
 }
 
 /// Why a body did not do what it should.

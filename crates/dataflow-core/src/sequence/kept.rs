@@ -29,6 +29,8 @@ pub trait ModeType: Sealed + Send {}
 #[doc(hidden)]
 pub struct Kept<T, M, S = T> {
     pub(super) cell: Arc<Cell<S>>,
+    /// How many accesses must have finished before, once this one is inserted.
+    required: u64,
     mode: PhantomData<M>,
     shows: PhantomData<fn() -> T>,
 }
@@ -37,6 +39,7 @@ impl<T, M, S> Kept<T, M, S> {
     pub(super) fn new(cell: &Arc<Cell<S>>) -> Self {
         Kept {
             cell: Arc::clone(cell),
+            required: 0,
             mode: PhantomData,
             shows: PhantomData,
         }
@@ -57,6 +60,7 @@ macro_rules! lent {
 
         impl<T: Send + Sync, S: Holds<T>> Held for Kept<T, $mode, S> {
             type Guards<'g> = $guard<'g, S> where Self: 'g;
+            const COMMUTES: bool = matches!(Mode::$mode, Mode::Commute);
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -66,12 +70,17 @@ macro_rules! lent {
             }
 
             #[inline(always)]
+            fn insert(&mut self) {
+                self.required = self.cell.versions.insert(Mode::$mode);
+            }
+
+            #[inline(always)]
             fn each_after(
                 &self,
-                skip: &mut usize,
+                skip: &mut u32,
                 show: &mut impl FnMut(Shown<'_>) -> bool,
             ) -> bool {
-                show_after(skip, self.cell.shown(Mode::$mode), show)
+                show_after(skip, self.cell.shown(Mode::$mode, self.required), show)
             }
 
             #[inline]
@@ -94,6 +103,7 @@ macro_rules! lent {
 
         impl<T: Send + Sync, S: Holds<T>> Held for Vec<Kept<T, $mode, S>> {
             type Guards<'g> = Vec<$guard<'g, S>> where Self: 'g;
+            const COMMUTES: bool = Kept::<T, $mode, S>::COMMUTES;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -102,16 +112,20 @@ macro_rules! lent {
                 self.iter_mut().for_each(|kept| kept.prepare(ahead));
             }
 
+            fn insert(&mut self) {
+                self.iter_mut().for_each(Kept::insert);
+            }
+
             #[inline(always)]
             fn each_after(
                 &self,
-                skip: &mut usize,
+                skip: &mut u32,
                 show: &mut impl FnMut(Shown<'_>) -> bool,
             ) -> bool {
-                let left_out = self.len().min(*skip);
-                *skip -= left_out;
+                let left_out = self.len().min(*skip as usize);
+                *skip -= left_out as u32;
                 let mut shown = self[left_out..].iter();
-                shown.all(|kept| show(kept.cell.shown(Mode::$mode)))
+                shown.all(|kept| show(kept.cell.shown(Mode::$mode, kept.required)))
             }
 
             fn guards(&self) -> Vec<$guard<'_, S>> {

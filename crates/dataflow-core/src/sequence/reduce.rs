@@ -17,9 +17,8 @@
 
 use super::access::{Access, AccessSet, Handle};
 use super::cell::{Cell, LazyCopy, Open, Shown};
-use super::held::{Ahead, Held, Lend, sealed::Sealed, show_after};
+use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
-use super::law::Mode;
 use crate::sync::{Ordering, lock};
 use std::marker::PhantomData;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
@@ -144,9 +143,9 @@ fn merge<T: Reduce>(datum: &mut T, copy: &mut LazyCopy) {
 #[doc(hidden)]
 pub struct Share<T> {
     whole: Arc<Cell<T>>,
-    copy: Arc<Cell<LazyCopy>>,
+    copy: Kept<LazyCopy, Write>,
     /// What the copy starts from: for the first of a group.
-    neutral: Option<Arc<Cell<LazyCopy>>>,
+    neutral: Option<Kept<LazyCopy, Read>>,
 }
 
 impl<T: Reduce> Open<T> {
@@ -186,8 +185,8 @@ impl<T: Reduce> Open<T> {
         self.n_tasks += 1;
         Share {
             whole: of.clone(),
-            copy: self.copy.clone(),
-            neutral: (self.n_tasks == 1).then(|| self.neutral.clone()),
+            copy: Kept::new(&self.copy),
+            neutral: (self.n_tasks == 1).then(|| Kept::new(&self.neutral)),
         }
     }
 }
@@ -200,7 +199,7 @@ impl<'c, T, S: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T, S>, Reduced> {
     fn hold(self) -> Share<S> {
         Share {
             whole: self.handle.cell.clone(),
-            copy: Cell::new(None),
+            copy: Kept::new(&Cell::new(None)),
             neutral: None,
         }
     }
@@ -219,6 +218,7 @@ impl<T: Reduce> Held for Share<T> {
     )
     where
         Self: 'g;
+    const COMMUTES: bool = false;
 
     fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
     where
@@ -230,11 +230,16 @@ impl<T: Reduce> Held for Share<T> {
         *self = open.next(&whole, ahead);
     }
 
+    fn insert(&mut self) {
+        self.copy.insert();
+        self.neutral.iter_mut().for_each(Kept::insert);
+    }
+
     #[inline(always)]
-    fn each_after(&self, skip: &mut usize, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
+    fn each_after(&self, skip: &mut u32, show: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
         let neutral = self.neutral.as_ref();
-        show_after(skip, self.copy.shown(Mode::Write), show)
-            && neutral.is_none_or(|neutral| show_after(skip, neutral.shown(Mode::Read), show))
+        self.copy.each_after(skip, show)
+            && neutral.is_none_or(|neutral| neutral.each_after(skip, show))
     }
 
     #[inline(always)]
@@ -243,12 +248,8 @@ impl<T: Reduce> Held for Share<T> {
     }
 
     fn guards(&self) -> Self::Guards<'_> {
-        let copy = self.copy.datum.try_write();
-        let neutral = self.neutral.as_ref().map(|cell| cell.datum.try_read());
-        match (copy, neutral.transpose()) {
-            (Ok(copy), Ok(neutral)) => (copy, neutral, PhantomData),
-            _ => unreachable!("the versions let in two who exclude each other"),
-        }
+        let neutral = self.neutral.as_ref().map(Kept::guards);
+        (self.copy.guards(), neutral, PhantomData)
     }
 
     fn lend<'a>((slot, neutral, _): &'a mut Self::Guards<'_>) -> &'a mut T::Copy {

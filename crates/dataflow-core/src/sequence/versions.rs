@@ -14,7 +14,7 @@ use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Tasks that may go on.
 pub(crate) type Woken = SmallVec<[Word; 8]>;
@@ -30,8 +30,7 @@ pub(crate) struct Versions {
 #[derive(Default)]
 struct VersionsState {
     inserted: Inserted,
-    /// By what they require, least first.
-    parked: BinaryHeap<Reverse<(u64, Word)>>,
+    parked: Parked,
     /// Whether a task that commutes is at work.
     busy: bool,
     commuters: BinaryHeap<Commuter>,
@@ -41,6 +40,36 @@ struct VersionsState {
 
 /// A task that waits for the right to commute: by its priority, then by when it came.
 type Commuter = (i64, Reverse<u64>, Word);
+
+/// Tasks by what they require, least first. Most come in that order.
+#[derive(Default)]
+struct Parked {
+    in_order: VecDeque<(u64, Word)>,
+    others: BinaryHeap<Reverse<(u64, Word)>>,
+}
+
+impl Parked {
+    fn push(&mut self, required: u64, task: Word) {
+        match self.in_order.back() {
+            Some(&(last, _)) if required < last => self.others.push(Reverse((required, task))),
+            _ => self.in_order.push_back((required, task)),
+        }
+    }
+
+    /// One that requires no more than so many.
+    #[inline]
+    fn pop(&mut self, finished: u64) -> Option<Word> {
+        if let Some(&(required, task)) = self.in_order.front()
+            && required <= finished
+        {
+            self.in_order.pop_front();
+            return Some(task);
+        }
+        let Reverse((required, _)) = self.others.peek()?;
+        let comes = *required <= finished;
+        comes.then(|| self.others.pop()).flatten().map(|Reverse((_, task))| task)
+    }
+}
 
 impl VersionsState {
     /// The right to commute is free: the most urgent of those that wait for it may try.
@@ -87,7 +116,7 @@ impl Versions {
         // Relaxed: the lock orders it.
         let parks = self.finished.load(Ordering::Relaxed) < required;
         if parks {
-            state.parked.push(Reverse((required, task)));
+            state.parked.push(required, task);
         }
         parks
     }
@@ -145,11 +174,7 @@ impl Versions {
         }
         let finished = self.finished.load(Ordering::Relaxed) + 1;
         self.finished.store(finished, Ordering::Release);
-        while let Some(Reverse((required, task))) = state.parked.peek().copied() {
-            if required > finished {
-                break;
-            }
-            state.parked.pop();
+        while let Some(task) = state.parked.pop(finished) {
             woken.push(task);
         }
     }

@@ -14,14 +14,10 @@ use smallvec::SmallVec;
 pub(super) struct Waiting<H> {
     /// `None` once the task has ended: others may be the last to know its data.
     held: Option<H>,
-    /// What each access requires.
-    required: SmallVec<[u64; 4]>,
     /// How many accesses need not be waited for any more: the first ones.
-    passed: usize,
-    /// Whether any of them commutes.
-    commutes: bool,
+    passed: u32,
     /// For the right to which datum it waited last.
-    waited: Option<usize>,
+    waited: Option<u32>,
 }
 
 /// Accesses up to which each is compared with each; more are sorted.
@@ -39,22 +35,17 @@ pub(super) fn names_one_twice<T: Ord>(seen: &mut [T]) -> bool {
 
 impl<H: Held> Waiting<H> {
     /// Inserts the accesses; `None` if two are to the same datum.
-    pub fn insert(held: H) -> Option<Self> {
+    #[inline]
+    pub fn insert(mut held: H) -> Option<Self> {
         let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
         held.each_named(&mut |place| seen.push(place));
         if names_one_twice(&mut seen) {
             return None;
         }
-        let (mut required, mut commutes) = (SmallVec::new(), false);
-        held.each(&mut |shown| {
-            required.push(shown.versions.insert(shown.mode));
-            commutes |= shown.mode == Mode::Commute;
-        });
+        held.insert();
         Some(Waiting {
             held: Some(held),
-            required,
             passed: 0,
-            commutes,
             waited: None,
         })
     }
@@ -67,16 +58,17 @@ impl<H: Held> Waiting<H> {
     /// Goes on waiting where the task last parked.
     pub fn advance(&mut self, woken: &mut Woken) -> Wait {
         let mut passed = self.passed;
-        self.each_from(passed, |shown, required| {
-            let has_passed = shown.versions.have_finished(required);
-            passed += usize::from(has_passed);
-            has_passed
+        let mut waits = false;
+        self.each_from(passed, |shown| {
+            waits = !shown.versions.have_finished(shown.required);
+            passed += u32::from(!waits);
+            !waits
         });
         self.passed = passed;
-        if passed < self.required.len() {
+        if waits {
             return Wait::Version(passed);
         }
-        match self.commutes {
+        match H::COMMUTES {
             true => self.begin_commuting(woken),
             false => Wait::Over,
         }
@@ -86,7 +78,7 @@ impl<H: Held> Waiting<H> {
     /// could close a circle of waits.
     fn begin_commuting(&mut self, woken: &mut Woken) -> Wait {
         let mut missing = None;
-        self.each(|at, shown, _| {
+        self.each(|at, shown| {
             let asks = missing.is_none() && shown.mode == Mode::Commute;
             if asks && !shown.versions.try_begin_commuting() {
                 missing = Some(at);
@@ -96,7 +88,7 @@ impl<H: Held> Waiting<H> {
         let Some(missing) = missing else {
             return Wait::Over;
         };
-        self.each(|at, shown, _| {
+        self.each(|at, shown| {
             if at < missing && shown.mode == Mode::Commute {
                 shown.versions.end_commuting(woken);
             } else if at > missing && waited == Some(at) {
@@ -113,10 +105,10 @@ impl<H: Held> Waiting<H> {
             return false;
         };
         let mut parked = false;
-        self.each_from(at, |shown, required| {
+        self.each_from(at, |shown| {
             parked = match wait {
                 Wait::Commuting(_) => shown.versions.wait_to_commute(word, priority),
-                _ => shown.versions.park(required, word),
+                _ => shown.versions.park(shown.required, word),
             };
             false
         });
@@ -126,13 +118,13 @@ impl<H: Held> Waiting<H> {
     /// Whether a task that this one depends on has failed.
     pub fn is_spoilt(&self) -> bool {
         let mut spoilt = false;
-        self.each(|_, shown, required| spoilt |= shown.versions.is_spoilt(required));
+        self.each(|_, shown| spoilt |= shown.versions.is_spoilt(shown.required));
         spoilt
     }
 
     /// Tells on which NUMA nodes the data lie, as far as that is known, and how many bytes they have.
     pub fn pieces(&self, tell: &mut dyn FnMut(usize, u64)) {
-        self.each(|_, shown, _| {
+        self.each(|_, shown| {
             if let Some((node, bytes)) = shown.lying.lies() {
                 tell(node, bytes);
             }
@@ -141,8 +133,13 @@ impl<H: Held> Waiting<H> {
 
     /// Counts the accesses as finished and drops the data; returns the tasks that this wakes.
     pub fn finish(&mut self, failed: bool, woken: &mut Woken) {
-        self.each(|_, shown, required| {
-            let Shown { versions, mode, .. } = shown;
+        self.each(|_, shown| {
+            let Shown {
+                versions,
+                mode,
+                required,
+                ..
+            } = shown;
             if mode == Mode::Commute {
                 versions.end_commuting(woken);
             }
@@ -151,27 +148,23 @@ impl<H: Held> Waiting<H> {
         self.held = None;
     }
 
-    /// Calls with each access, its number and what it requires.
+    /// Calls with each access and its number.
     #[inline(always)]
-    fn each(&self, mut show: impl FnMut(usize, Shown<'_>, u64)) {
+    fn each(&self, mut show: impl FnMut(u32, Shown<'_>)) {
         let Some(held) = &self.held else { return };
         let mut at = 0;
         held.each(&mut |shown| {
-            show(at, shown, self.required[at]);
+            show(at, shown);
             at += 1;
         });
     }
 
-    /// Calls with each access from one on, and what it requires, as long as that answers to go on.
+    /// Calls with each access from one on, as long as that answers to go on.
     #[inline(always)]
-    fn each_from(&self, first: usize, mut show: impl FnMut(Shown<'_>, u64) -> bool) {
-        let Some(held) = &self.held else { return };
-        let mut required = self.required[first..].iter();
-        held.each_after(&mut { first }, &mut |shown| {
-            required
-                .next()
-                .is_some_and(|&required| show(shown, required))
-        });
+    fn each_from(&self, first: u32, mut show: impl FnMut(Shown<'_>) -> bool) {
+        if let Some(held) = &self.held {
+            held.each_after(&mut { first }, &mut show);
+        }
     }
 }
 
@@ -193,8 +186,8 @@ mod tests {
         for first in 0..=places.len() {
             for n in 1..=places.len() {
                 let mut seen = Vec::new();
-                task.each_from(first, |shown, required| {
-                    assert_eq!(required, 0, "nothing was inserted before");
+                task.each_from(first as u32, |shown| {
+                    assert_eq!(shown.required, 0, "nothing was inserted before");
                     seen.push(shown.versions.place());
                     seen.len() < n
                 });
@@ -218,7 +211,7 @@ mod tests {
             let waits = match wait {
                 Wait::Commuting(at) => {
                     let mut waits = false;
-                    task.each(|other, shown, _| {
+                    task.each(|other, shown| {
                         if other == at {
                             waits = shown.versions.wait_to_commute(word, 0);
                         }
