@@ -168,11 +168,6 @@ impl Keeper {
     pub fn worker(&self) -> usize {
         self.worker
     }
-
-    /// Whether a word names a place of its own shelf.
-    pub fn owns(&self, word: Word) -> bool {
-        worker_of(word) == self.worker
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -6,8 +6,9 @@
 //! whoever takes the word from there locks the place and runs the task. So a run that is stopped
 //! drops every task with its shelves, whoever was to wake it.
 //!
-//! A task's memory is given back by the worker that got it, when it uses the place again: allocators
-//! take a lock, or worse, for memory of another thread.
+//! What a task holds is dropped when it has run. Its own memory is given back by the worker that got it,
+//! when it uses the place again: just before it asks for as much, and allocators take a lock, or worse, for
+//! memory of another thread.
 
 use super::held::{Fallen, InsertedTask, Inside, Label, Wait};
 use super::level::Level;
@@ -176,7 +177,8 @@ impl<'env> Front for Run<'_, 'env> {
         visit: &mut Visit<'_, Hand>,
     ) -> Option<TakenTask<'f, 'env>> {
         let source = taken.label();
-        let mut woken = self.run_one(taken, source, visit);
+        let mut woken = Woken::new();
+        self.run_one(taken, source, visit, &mut woken);
         let mut best = Best::new();
         while let Some(word) = woken.pop() {
             let Some(mut ready) = Self::settle(self.take(word), &mut woken) else {
@@ -457,13 +459,14 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    /// Runs one task; answers whom its end wakes. Not only its body may panic, but also what it drops.
+    /// Runs one task, and tells whom its end wakes. Not only its body may panic, but also what it drops.
     fn run_one(
         &self,
         mut taken: TakenTask<'_, 'env>,
         label: Label,
         visit: &mut Visit<'_, Hand>,
-    ) -> Woken {
+        woken: &mut Woken,
+    ) {
         let word = taken.word;
         let task = taken.task();
         // Relaxed: whoever spoils a datum writes this before the count that the task has seen.
@@ -480,15 +483,10 @@ impl<'on, 'env> Run<'on, 'env> {
         if failed {
             self.spoils.store(true, Ordering::Relaxed);
         }
-        let mut woken = Woken::new();
-        task.finish(failed, &mut woken);
-        if visit.hand.keeper.owns(word) {
-            *taken.place = None;
-        }
+        task.finish(failed, woken);
         drop(taken);
         visit.hand.running = None;
         self.shelves.free(word, &mut visit.hand.keeper);
-        woken
     }
 
     /// Calls the body of a task.

@@ -67,7 +67,10 @@ impl Parked {
         }
         let Reverse((required, _)) = self.others.peek()?;
         let comes = *required <= finished;
-        comes.then(|| self.others.pop()).flatten().map(|Reverse((_, task))| task)
+        comes
+            .then(|| self.others.pop())
+            .flatten()
+            .map(|Reverse((_, task))| task)
     }
 }
 
