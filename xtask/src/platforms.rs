@@ -63,6 +63,34 @@ pub fn command() -> ExitCode {
     closed
 }
 
+/// The libraries for every other system, without linear algebra, which asks no system for anything: what
+/// `cargo xtask test` takes of the above.
+pub fn smoke(steps: &mut Steps) {
+    let host = host();
+    for (target, system) in TARGETS.iter().filter(|(target, _)| *target != host) {
+        steps.step(&format!("libraries for {system}"), || match add(target) {
+            Some(reason) => Outcome::Skipped(reason),
+            None => steps::status(&mut libraries_for(target)),
+        });
+    }
+}
+
+fn libraries_for(target: &str) -> Command {
+    let mut clippy = steps::cargo(&["clippy", "--lib", "--target", target]);
+    clippy.args(ASK_THE_SYSTEM.map(|package| ["-p", package]).as_flattened());
+    clippy.args(["--", "-D", "warnings"]);
+    clippy
+}
+
+/// The packages with code for one system or another, and who depends on them.
+const ASK_THE_SYSTEM: [&str; 5] = [
+    "dataflow-core",
+    "dataflow-numa",
+    "dataflow-mpi",
+    "dataflow-trace",
+    "dataflow-runtime",
+];
+
 /// What the table says besides of tests that were run.
 const RUN: &str = "; core and numa run (QEMU)";
 
@@ -206,6 +234,24 @@ mod tests {
             "cargo clippy --workspace --examples -- -D warnings"
         );
         assert!(shown(false).contains("--examples --target a-b-c -- "));
+    }
+
+    #[test]
+    fn what_is_looked_at_for_other_systems_is_all_that_asks_the_system() {
+        let asks = |package: &str| {
+            let folder = steps::root().join("crates").join(package).join("src");
+            let mut grep = Command::new("grep");
+            grep.args(["-rqE", r"cfg(_attr)?\(.*(unix|windows|target_os)"]);
+            grep.arg(folder)
+                .status()
+                .is_ok_and(|status| status.success())
+        };
+        let crates = std::fs::read_dir(steps::root().join("crates")).unwrap();
+        for package in crates {
+            let package = package.unwrap().file_name().into_string().unwrap();
+            let looked_at = ASK_THE_SYSTEM.contains(&package.as_str());
+            assert!(looked_at || !asks(&package), "{package} is not looked at");
+        }
     }
 
     #[test]

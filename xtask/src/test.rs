@@ -6,10 +6,10 @@
 //!
 //! # Elsewhere
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
-//! Loom and Miri: [`wide`].
+//! Other systems: [`platforms`]. Loom and Miri: [`wide`].
 
 use crate::steps::{self, Outcome, Step, Steps};
-use crate::{numa_vm, packages, release, repeat, smoke, told, wide};
+use crate::{numa_vm, packages, platforms, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -115,6 +115,7 @@ pub fn run(options: &Options) -> ExitCode {
         steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
     );
     release::smoke(&mut steps);
+    platforms::smoke(&mut steps);
     // The tests of the topology run examples that are built here.
     steps.step("examples, default features", smoke::plain);
     steps.step("tests, default features", || {
