@@ -170,6 +170,25 @@ pub(crate) fn shown(value: &impl fmt::Debug) -> String {
 }
 
 /// What kind of failure ended a run.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::{Error, Kind, run, space::Independent};
+///
+/// fn advice(error: &Error) -> &'static str {
+///     match error.kind() {
+///         Kind::TaskFailed => "correct the data",
+///         Kind::RankLost | Kind::Cancelled => "run it again",
+///         _ => "correct the program",
+///     }
+/// }
+///
+/// let failed = run(&Independent::new("fails", 1, |_| Err("no pivot")?), &Inline).unwrap_err();
+/// assert_eq!(advice(&failed), "correct the data");
+/// let panicked = run(&Independent::new("panics", 1, |_| panic!("a bug")), &Inline).unwrap_err();
+/// assert_eq!(advice(&panicked), "correct the program");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {

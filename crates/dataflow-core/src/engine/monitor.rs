@@ -26,6 +26,9 @@ struct Watched {
 }
 
 /// How far a run has come.
+///
+/// # Examples
+/// See [`Context`](crate::port::Context#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {

@@ -30,6 +30,15 @@ pub type Ranks = SmallVec<[Rank; 8]>;
 /// What the engine needs from communication.
 ///
 /// The simplest implementation is [`Alone`], for a single rank.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Alone, Courier};
+/// use dataflow_core::rank::Rank;
+///
+/// assert_eq!((Alone.rank(), Alone.n_ranks()), (Rank(0), 1));
+/// ```
+/// A run gets another from its executor, or from a [`Context`](super::Context::across).
 pub trait Courier: Send + Sync {
     /// This rank.
     fn rank(&self) -> Rank;
@@ -238,6 +247,9 @@ pub trait Wire: Datum {
 }
 
 /// One rank, alone.
+///
+/// # Examples
+/// See [`Courier`](Courier#examples).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 

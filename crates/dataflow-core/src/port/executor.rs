@@ -15,6 +15,50 @@ use crate::trace::Tracer;
 use std::sync::Arc;
 
 /// Runs jobs.
+///
+/// # Examples
+/// One worker, which runs the oldest task first:
+/// ```
+/// use dataflow_core::port::{Executor, Job, Lane, Word};
+/// use dataflow_core::sequence::scope;
+/// use std::collections::VecDeque;
+/// use std::sync::{Arc, Mutex};
+///
+/// struct OldestFirst;
+///
+/// impl Executor for OldestFirst {
+///     fn n_workers(&self) -> usize { 1 }
+///     fn execute(&self, job: &Arc<Job>) {
+///         let mut queue = Queue(VecDeque::new());
+///         while let Some(entered) = job.enter() {
+///             entered.work(&mut queue);
+///             drop(entered);
+///             job.wait_mail(); // of other ranks
+///         }
+///     }
+/// }
+///
+/// struct Queue(VecDeque<Word>);
+///
+/// impl Lane for Queue {
+///     fn worker(&self) -> usize { 0 }
+///     fn push(&mut self, word: Word, _priority: i64) { self.0.push_back(word) }
+///     fn pop(&mut self) -> Option<Word> { self.0.pop_front() }
+///     fn steal(&mut self) -> Option<Word> { None }
+///     fn outranks(&self, _priority: i64) -> bool { !self.0.is_empty() }
+/// }
+///
+/// let ran = Mutex::new(Vec::new());
+/// scope(&OldestFirst, |s| {
+///     for number in 0..5 {
+///         let ran = &ran;
+///         s.task((), move |()| ran.lock().unwrap().push(number));
+///     }
+/// })?;
+/// assert_eq!(ran.into_inner().unwrap(), [0, 1, 2, 3, 4]);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+/// Without a queue of your own: [`Inline`], [`Shuffled`](super::Shuffled#examples).
 pub trait Executor: Send + Sync {
     /// How many workers may be inside a job at once, [`MANY_INSIDE`] at most; their indices are
     /// `0..n_workers()`.
@@ -85,6 +129,9 @@ pub trait Work: Sync {
 }
 
 /// A worker's door to the queues of one job.
+///
+/// # Examples
+/// See [`Executor`](Executor#examples).
 pub trait Lane {
     /// The worker's index.
     fn worker(&self) -> usize;

@@ -9,6 +9,9 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Runs jobs on the calling thread: the highest priority first, then the last queued.
+///
+/// # Examples
+/// See the [crate's](crate) example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 

@@ -6,6 +6,28 @@ use std::sync::Arc;
 /// A source of large blocks of memory.
 ///
 /// The simplest implementation is [`Heap`]; `dataflow-numa` offers an arena on huge pages.
+///
+/// # Examples
+/// The heap, and how many bytes it was asked for:
+/// ```
+/// use dataflow_core::port::{Block, Heap, Memory};
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// #[derive(Default)]
+/// struct Counted(AtomicUsize);
+///
+/// impl Memory for Counted {
+///     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+///         self.0.fetch_add(bytes, Ordering::Relaxed);
+///         Heap.allocate(bytes)
+///     }
+/// }
+///
+/// let memory = Counted::default();
+/// let mut block = memory.allocate(100);
+/// block.bytes_mut()[99] = 1;
+/// assert_eq!((block.length(), memory.0.into_inner()), (100, 100));
+/// ```
 pub trait Memory: Send + Sync {
     /// A block of `bytes` bytes at a multiple of 64, its content unspecified (but initialised).
     ///
@@ -15,6 +37,9 @@ pub trait Memory: Send + Sync {
 }
 
 /// An owned block of memory, given back when dropped.
+///
+/// # Examples
+/// See [`Memory`](Memory#examples).
 pub trait Block: Send + Sync {
     /// Its bytes; the first lies at a multiple of 64.
     fn bytes(&self) -> &[u8];
@@ -46,6 +71,9 @@ impl<M: Memory + ?Sized> Memory for Arc<M> {
 }
 
 /// Memory from the global allocator.
+///
+/// # Examples
+/// See [`Memory`](Memory#examples).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heap;
 

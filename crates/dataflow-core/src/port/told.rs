@@ -10,6 +10,9 @@
 pub type Word = u64;
 
 /// Which hints a lane wants. The fewer, the less each task costs.
+///
+/// # Examples
+/// A [`Lane`](super::Lane) answers one of them; what it is then told, [`Ready`](Ready#examples) shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wants {
     /// None: word and priority only.
@@ -22,6 +25,9 @@ pub enum Wants {
 }
 
 /// Where a task's data lie, as far as that is known.
+///
+/// # Examples
+/// See [`Ready`](Ready#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
     /// Not known: the task stays with the worker that made it ready.
@@ -34,6 +40,16 @@ pub enum Hint {
 }
 
 /// A ready task as an executor sees it.
+///
+/// # Examples
+/// A task of the third class, most of whose data lie on NUMA node 1:
+/// ```
+/// use dataflow_core::port::{Hint, Ready};
+///
+/// let ready = Ready::new(7, 0).with_hint(Hint::Node(1)).with_class(2);
+/// assert_eq!((ready.word, ready.hint, ready.class), (7, Hint::Node(1), Some(2)));
+/// assert_eq!(Ready::new(7, 0).hint, Hint::None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {

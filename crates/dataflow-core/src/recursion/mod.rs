@@ -47,6 +47,9 @@ use crate::port::Executor;
 use run::CallPath;
 
 /// A problem that is solved by solving smaller ones.
+///
+/// # Examples
+/// See the [module's](self) example.
 pub trait Recursive: Sync {
     /// The argument of a call.
     type Argument: Send;
@@ -61,6 +64,9 @@ pub trait Recursive: Sync {
 }
 
 /// The outcome of a call.
+///
+/// # Examples
+/// See the [module's](self) example.
 pub enum Call<P: Recursive + ?Sized> {
     /// The call has its value.
     Done(P::Value),
@@ -74,6 +80,9 @@ pub enum Call<P: Recursive + ?Sized> {
 }
 
 /// Makes the value of a call of the values of the calls that it has forked into.
+///
+/// # Examples
+/// See the [module's](self) example: [`Call::fork`] makes one of a closure.
 pub type Join<P> = Box<dyn FnOnce(Vec<<P as Recursive>::Value>) -> <P as Recursive>::Value + Send>;
 
 impl<P: Recursive + ?Sized> Call<P> {

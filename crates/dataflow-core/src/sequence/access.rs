@@ -77,6 +77,9 @@ impl<T, S> std::fmt::Debug for Handle<'_, T, S> {
 
 /// What a task does with one datum; made by [`read`], [`write`](write()), [`commute`] and
 /// [`reduce`](super::reduce()).
+///
+/// # Examples
+/// See the [module's](super) example, and [`Handle`](Handle#examples) for accesses that commute.
 pub struct Access<'h, H, M> {
     pub(super) handle: &'h H,
     mode: PhantomData<M>,

@@ -25,6 +25,9 @@ use std::ops::Deref;
 /// - `'c`: belongs to this scope; handles of the parent's scope have another
 /// - `'a`: the time for which the parent holds what it accesses; children may borrow that, and whatever
 ///   outlives the parent's scope (`'env`)
+///
+/// # Examples
+/// See [`Scope::nested`].
 pub struct Children<'s, 'c, 'a, 'env: 'a> {
     scope: &'s Scope<'c, 'a>,
     outer: PhantomData<&'a &'env ()>,

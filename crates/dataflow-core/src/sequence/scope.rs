@@ -60,6 +60,22 @@ struct Insert<'d, 'h, 'env> {
 }
 
 /// A task that is about to be inserted, with its name and priority.
+///
+/// # Examples
+/// A task with a name, a priority, and an error of its own:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{scope, write};
+///
+/// let failed = scope(&Inline, |s| {
+///     let number = s.handle(7u64);
+///     s.name("halve").priority(1).task(write(&number), |number| match *number % 2 {
+///         0 => { *number /= 2; Ok(()) }
+///         _ => Err("it is odd"),
+///     });
+/// });
+/// assert_eq!(failed.unwrap_err().to_string(), "it is odd (task halve 0)");
+/// ```
 #[must_use = "nothing is inserted until `task` or its like is called"]
 pub struct Insertion<'s, 'c, 'env> {
     scope: &'s Scope<'c, 'env>,

@@ -43,6 +43,9 @@ pub struct Sifted<T> {
 }
 
 /// The copy that a task changes instead of a [`Sifted`] datum.
+///
+/// # Examples
+/// See [`Sifted`](Sifted#examples).
 #[derive(Clone, Debug)]
 pub struct Sieve<C> {
     copy: C,
@@ -50,6 +53,9 @@ pub struct Sieve<C> {
 }
 
 /// A record that was left out.
+///
+/// # Examples
+/// See [`Sifted`](Sifted#examples).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Bad {

@@ -11,6 +11,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What a body may return: nothing, or a result.
+///
+/// # Examples
+/// See [`Insertion`](super::Insertion#examples) for a body that returns a result.
 #[diagnostic::on_unimplemented(
     message = "a task's body cannot return `{Self}`",
     label = "neither `()` nor a `Result<(), E>`",

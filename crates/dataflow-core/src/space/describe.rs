@@ -4,6 +4,21 @@ use crate::wire::Terms;
 use std::fmt;
 
 /// Name, parameters, classes and flows of a space.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::space::{Description, Mode};
+///
+/// let mut about = Description::default();
+/// about.name("cholesky").parameter("tiles", 8);
+/// about.class("Potrf").update("A_KK").of("tile");
+/// about.class("Trsm").read("L_KK").of("tile").update("A_MK").of("tile");
+///
+/// assert_eq!(about.parameters()[0], ("tiles".to_string(), "8".to_string()));
+/// let trsm = &about.classes()[1];
+/// assert_eq!((trsm.name.as_str(), trsm.flows.len()), ("Trsm", 2));
+/// assert_eq!((trsm.flows[0].mode, trsm.flows[1].kind), (Mode::Read, "tile"));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     name: String,
@@ -12,6 +27,9 @@ pub struct Description {
 }
 
 /// A class of tasks.
+///
+/// # Examples
+/// See [`Description`](Description#examples).
 #[derive(Clone, Debug)]
 pub struct Class {
     /// Its name.
@@ -21,6 +39,9 @@ pub struct Class {
 }
 
 /// One flow of a class: a place for a datum that passes through a task.
+///
+/// # Examples
+/// See [`Description`](Description#examples).
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Its name, as errors show it.
@@ -32,6 +53,9 @@ pub struct Flow {
 }
 
 /// What a task does with a flow.
+///
+/// # Examples
+/// See [`Description`](Description#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads a version, and may hand it on.
@@ -130,6 +154,9 @@ impl Description {
 }
 
 /// Adds flows to a class, in order: the first is flow 0.
+///
+/// # Examples
+/// See [`Description`](Description#examples).
 #[derive(Debug)]
 pub struct ClassBuilder<'d> {
     class: &'d mut Class,

@@ -5,6 +5,9 @@ use crate::data::{Datum, Store};
 use std::ops::Range;
 
 /// Receives the inputs of a task: where each flow comes from.
+///
+/// # Examples
+/// See the [crate's](crate) example: the first task's flow comes from home, any other's from the task before.
 pub trait Inputs<S: TaskSpace> {
     /// `flow` comes from `source_flow` of the task `source`.
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize);
@@ -14,6 +17,9 @@ pub trait Inputs<S: TaskSpace> {
 }
 
 /// Receives the outputs of a task: where each flow goes.
+///
+/// # Examples
+/// See the [crate's](crate) example: the last task's flow goes home, any other's to the task after it.
 pub trait Successors<S: TaskSpace> {
     /// `flow` goes to `target_flow` of the task `target`.
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize);

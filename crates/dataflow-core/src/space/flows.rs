@@ -90,6 +90,9 @@ impl<D: Datum> fmt::Debug for Flows<'_, D> {
 }
 
 /// One flow of a task.
+///
+/// # Examples
+/// See [`Flows`](Flows#examples).
 pub struct Slot<'a, D: Datum> {
     flow: &'a Flow,
     version: &'a mut Option<Version<D>>,

@@ -17,6 +17,31 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 /// A contradiction in a task space: the edge that it concerns, and what either end says of it.
+///
+/// # Examples
+/// A task says that it precedes another, which does not say so:
+/// ```
+/// use dataflow_core::Kind;
+/// use dataflow_core::prelude::*;
+///
+/// struct Pair;
+/// impl TaskSpace for Pair {
+///     type Task = u64;
+///     type Datum = ();
+///     fn describe(&self, about: &mut Description) { about.class("Step").order("BEFORE"); }
+///     fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send { 0..2 }
+///     fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+///     fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+///         if task == 0 { to.task(0, 1, 0) }
+///     }
+///     fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> { Ok(()) }
+/// }
+///
+/// let fault = verify(&Pair, 1).unwrap_err();
+/// let text = "BEFORE of 0 says it goes to BEFORE of 1, which does not name it as its source";
+/// assert_eq!(fault.to_string(), text);
+/// assert_eq!(Error::from(fault).kind(), Kind::Contradiction);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     text: String,

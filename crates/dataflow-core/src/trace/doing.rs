@@ -8,6 +8,23 @@ use super::{At, Message, RankTrace, Slice, Span, Trace};
 use std::ops::Range;
 
 /// What a worker did for a while.
+///
+/// # Examples
+/// A worker that runs one task and then has nothing to do while another one does:
+/// ```
+/// use dataflow_core::space::Independent;
+/// use dataflow_core::trace::{Activity, Cause, Doing, Schedule, Span};
+///
+/// let mut schedule = Schedule::new(2);
+/// schedule.ran(0, 0_u64, Span { begin: 0, end: 200 }, false);
+/// schedule.ran(1, 1_u64, Span { begin: 0, end: 100 }, false);
+/// let trace = schedule.trace(&Independent::new("tasks", 2, |_| Ok(())));
+/// let idle = Activity {
+///     span: Span { begin: 100, end: 200 },
+///     doing: Doing::Idle(Cause::NothingReady),
+/// };
+/// assert_eq!(trace.activities(0, 1).last(), Some(&idle));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// From when to when.
@@ -17,6 +34,9 @@ pub struct Activity {
 }
 
 /// What a worker does.
+///
+/// # Examples
+/// See [`Activity`](Activity#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It runs the body of a task, by the index of its slice on its rank.
@@ -28,6 +48,9 @@ pub enum Doing {
 }
 
 /// Why a worker has nothing to do.
+///
+/// # Examples
+/// See [`Activity`](Activity#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// Its rank had not begun, or no task had been announced: opening.

@@ -6,6 +6,24 @@ use std::fmt;
 /// Why a run took as long as it did.
 ///
 /// Shown as text it is a few lines, the first of which names what costs most.
+///
+/// # Examples
+/// Three tasks of 100 ns on two workers:
+/// ```
+/// use dataflow_core::space::Independent;
+/// use dataflow_core::trace::{Schedule, Span};
+///
+/// let mut schedule = Schedule::new(2);
+/// schedule.ran(0, 0_u64, Span { begin: 0, end: 100 }, false);
+/// schedule.ran(0, 1_u64, Span { begin: 100, end: 200 }, false);
+/// schedule.ran(1, 2_u64, Span { begin: 0, end: 100 }, false);
+/// let trace = schedule.trace(&Independent::new("tasks", 3, |_| Ok(())));
+///
+/// let told = trace.explanation();
+/// assert_eq!((told.length, told.limits.area, told.efficiency), (200, 150, 0.75));
+/// assert_eq!((told.in_bodies(), told.part("nothing ready")), (0.75, 0.25));
+/// assert_eq!(told.shares.iter().map(|share| share.time).sum::<u64>(), 2 * 200);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -35,6 +53,9 @@ pub struct Explanation {
 }
 
 /// A part of the workers' time.
+///
+/// # Examples
+/// See [`Explanation`](Explanation#examples).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Share {

@@ -5,6 +5,9 @@ use super::{At, Trace};
 use crate::rank::Rank;
 
 /// Bounds from below on the time of a run with the bodies that were measured.
+///
+/// # Examples
+/// See [`Explanation`](super::Explanation#examples).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -57,6 +57,9 @@ pub type TaskNumber = u64;
 
 /// What ranks recorded of one run, on one axis of time: nanoseconds since the first of them began
 /// ([`epoch`](Self::epoch)).
+///
+/// # Examples
+/// See [`Trace::new`], and [`Tracer`](Tracer#examples) for the trace of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The name of the space, of the program or of the recursion.
@@ -83,6 +86,9 @@ pub struct Trace {
 }
 
 /// What one rank recorded.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Debug, Default)]
 pub struct RankTrace {
     /// Which.
@@ -126,6 +132,9 @@ impl Span {
 }
 
 /// What one worker recorded.
+///
+/// # Examples
+/// A worker of [`RankTrace::new`] has its slices; see [`Trace::new`].
 #[derive(Clone, Debug, Default)]
 pub struct WorkerTrace {
     /// Its slices, in those of its rank.
@@ -147,6 +156,9 @@ pub enum Fate {
 }
 
 /// A task on a worker.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Which task; [`Trace::shown`] makes a text of it.

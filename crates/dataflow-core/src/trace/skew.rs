@@ -10,6 +10,16 @@
 use super::Trace;
 
 /// By how much a clock is ahead of another.
+///
+/// # Examples
+/// The other clock sent at 1000 and had the answer at 1080; this one showed 5040 between them:
+/// ```
+/// use dataflow_core::trace::Skew;
+///
+/// let mut skew = Skew::default();
+/// skew.add([[1000, 5040, 1080], [2000, 6300, 2500]]); // the quicker of two trips counts
+/// assert_eq!((skew.ahead(5040), skew.error()), (4000, 40));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
     /// By time.

@@ -81,6 +81,9 @@ pub(super) struct RecordedDatum<'env, D: Datum> {
 }
 
 /// The value of a datum at one point of the program, available on every rank.
+///
+/// # Examples
+/// See [`Recorder`](super::Recorder#examples).
 #[derive(Clone, Debug)]
 pub struct Gathered<D> {
     value: Arc<Mutex<Option<D>>>,

@@ -19,12 +19,35 @@ use std::marker::PhantomData;
 ///
 /// - `'c`: belongs to this recording and to the data that it names
 /// - `'env`: stores, and whatever bodies borrow, must outlive it
+///
+/// # Examples
+/// A sum that every rank gets; here there is one:
+/// ```
+/// use dataflow_core::prelude::*;
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::record::record;
+///
+/// let store = Store::new("numbers", [2, 3]);
+/// let mut sum = None;
+/// let program = record("sum", 1, |r| {
+///     let [a, b] = [0, 1].map(|index| r.home(&store, index, Rank(0)));
+///     r.name("add").priority(1).task((update(&a), read(&b)), |(a, b)| *a += b);
+///     sum = Some(r.gather(&a));
+/// })?;
+/// assert_eq!(program.n_tasks(), 2);
+/// program.run(&Inline)?;
+/// assert_eq!(sum.and_then(|sum| sum.take()), Some(5));
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 pub struct Recorder<'c, 'env, D: Datum> {
     recording: RefCell<Recording<'env, D>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
 /// A task that is about to be recorded, with its name, priority and rank.
+///
+/// # Examples
+/// See [`Recorder`](Recorder#examples).
 pub struct Inserting<'r, 'c, 'env, D: Datum> {
     recorder: &'r Recorder<'c, 'env, D>,
     name: &'static str,

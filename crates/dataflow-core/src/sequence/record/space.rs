@@ -24,6 +24,9 @@ pub struct Step {
 }
 
 /// See the [module](super).
+///
+/// # Examples
+/// See the [module's](super) example, and [`Recorder`](super::Recorder#examples).
 pub struct Recorded<'env, D: Datum> {
     pub(super) graph: Graph<'env, D>,
     /// The most urgent first.

@@ -78,9 +78,46 @@ impl<S: TaskSpace> fmt::Debug for Counting<'_, S> {
 }
 
 /// Who passes a parcel on to whom: hears each hop, from and to. Every receiver is reached by one.
+///
+/// # Examples
+/// See [`Sending`](Sending#examples).
 pub type Route<'r> = dyn Fn(&Sending<'_>, &mut dyn FnMut(Rank, Rank)) + 'r;
 
 /// What a task posts to ranks that get the same of it.
+///
+/// # Examples
+/// Three ranks wait for one task; its parcel goes from each to the next:
+/// ```
+/// # use dataflow_core::prelude::*;
+/// use dataflow_core::space::counts::{Counting, Route};
+///
+/// # struct Star;
+/// # impl TaskSpace for Star {
+/// #     type Task = u32;
+/// #     type Datum = ();
+/// #     fn describe(&self, about: &mut Description) { about.class("Task").order("AFTER"); }
+/// #     fn tasks(&self, on: Rank) -> impl Iterator<Item = u32> + Send { on.0..on.0 + 1 }
+/// #     fn rank(&self, task: u32) -> Rank { Rank(task) }
+/// #     fn inputs(&self, task: u32, from: &mut impl Inputs<Self>) {
+/// #         if task > 0 { from.task(0, 0, 0) }
+/// #     }
+/// #     fn successors(&self, task: u32, to: &mut impl Successors<Self>) {
+/// #         if task == 0 { to.range(0, 1..4, |task| task, 0) }
+/// #     }
+/// #     fn run(&self, _: u32, _: &mut Flows<'_, ()>) -> Result<(), TaskError> { Ok(()) }
+/// # }
+/// let row: &Route<'_> = &|sending, hop| {
+///     let mut from = sending.from;
+///     for &to in sending.to {
+///         hop(from, to);
+///         from = to;
+///     }
+/// };
+/// let counts = Counting::of(&Star, 4).along(row).count()?;
+/// let pairs = [(Rank(0), Rank(1)), (Rank(1), Rank(2)), (Rank(2), Rank(3))];
+/// assert!(counts.pairs.keys().eq(&pairs));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sending<'p> {
     /// Where the task runs.
@@ -94,6 +131,9 @@ pub struct Sending<'p> {
 }
 
 /// What was counted.
+///
+/// # Examples
+/// See [`Counting`](Counting#examples).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// By rank.
@@ -128,6 +168,9 @@ pub struct OfRank {
 }
 
 /// Tasks, and what they cost.
+///
+/// # Examples
+/// See [`Counting`](Counting#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// How many.
@@ -137,6 +180,9 @@ pub struct Work {
 }
 
 /// What goes from rank to rank.
+///
+/// # Examples
+/// See [`Counting`](Counting#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Tasks announced, with data or without.
