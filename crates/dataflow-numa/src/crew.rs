@@ -13,6 +13,9 @@ use std::fmt;
 ///
 /// One that waits inside a body, for its children or for a datum, takes from all once it has found
 /// nothing within reach for some microseconds: whoever might have come for it may wait as well.
+///
+/// # Examples
+/// See [`Policy`](crate::Policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// From workers of its own NUMA node.
@@ -34,6 +37,50 @@ impl fmt::Display for Reach {
 }
 
 /// The workers a scheduler works for.
+///
+/// # Examples
+/// A stack for each NUMA node, of which a worker looks at its own first:
+/// ```
+/// use dataflow_core::space::Independent;
+/// use dataflow_numa::policy::{Crew, Policy, Ready, ReadyQueue, Scheduler};
+/// use dataflow_numa::simulate::{Costs, Ties, simulate};
+/// use dataflow_numa::{Bind, Topology};
+/// use std::sync::{Arc, Mutex};
+///
+/// #[derive(Debug)]
+/// struct ByNode;
+/// struct Stacks { crew: Crew, stacks: Vec<Mutex<Vec<Ready>>> }
+///
+/// impl Scheduler for ByNode {
+///     fn name(&self) -> &str { "by-node" }
+///     fn open(&self, crew: &Crew) -> Box<dyn ReadyQueue> {
+///         let stacks = (0..crew.n_numa_nodes()).map(|_| Mutex::default()).collect();
+///         Box::new(Stacks { crew: crew.clone(), stacks })
+///     }
+/// }
+///
+/// impl ReadyQueue for Stacks {
+///     fn push(&self, worker: usize, task: Ready) {
+///         self.stacks[self.crew.numa_node(worker)].lock().unwrap().push(task);
+///     }
+///     fn take(&self, worker: usize) -> Option<Ready> {
+///         let (own, n) = (self.crew.numa_node(worker), self.stacks.len());
+///         (own..own + n).find_map(|node| self.stacks[node % n].lock().unwrap().pop())
+///     }
+///     fn is_empty(&self) -> bool {
+///         self.stacks.iter().all(|stack| stack.lock().unwrap().is_empty())
+///     }
+/// }
+///
+/// let machine = Topology::made_of(&[2, 2], |from, to| if from == to { 10 } else { 20 });
+/// let places = Bind::Cores.places(&machine, 4);
+/// let costs = Costs { classes: vec![0.5], initialise: 0.0, bytes: 0, remote_byte: 0.0, round: 1e-6,
+///     ties: Ties::First };
+/// let tasks = Independent::new("tasks", 8, |_| Ok(()));
+/// let run = simulate(&tasks, &machine, &places, &Policy::custom(Arc::new(ByNode)), &costs)?;
+/// assert_eq!((run.tasks, run.seconds), (8, 1.0));
+/// # Ok::<(), dataflow_numa::simulate::SimulateError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crew {
     /// By worker.

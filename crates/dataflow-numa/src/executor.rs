@@ -51,6 +51,9 @@ pub struct Workers {
 const _: () = assert!(Workers::MOST <= MANY_INSIDE);
 
 /// Settings of [`Workers`].
+///
+/// # Examples
+/// See [`Workers`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is started until `start` is called"]
 pub struct WorkersBuilder {
@@ -88,6 +91,18 @@ pub enum WorkersError {
 }
 
 /// What is likely to make workers slow.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::{Bind, Topology, Warning, Workers};
+///
+/// let two_cores = Workers::builder().topology(Topology::flat(&[0, 1])).bind(Bind::None);
+/// let workers = two_cores.n_workers(3).build()?;
+/// let crowded = Warning::MoreWorkersThanCores { n_workers: 3, n_cores: 2 };
+/// assert!(workers.warnings().contains(&crowded));
+/// assert_eq!(crowded.to_string(), "3 workers share 2 cores");
+/// # Ok::<(), dataflow_numa::WorkersError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {

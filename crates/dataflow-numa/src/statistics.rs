@@ -61,6 +61,18 @@ impl std::iter::Sum for Statistics {
 }
 
 /// What one worker did since it was started.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::space::Independent;
+/// use dataflow_numa::Workers;
+///
+/// let workers = Workers::builder().n_workers(2).build()?;
+/// dataflow_core::run(&Independent::new("tasks", 100, |_| Ok(())), &workers)?;
+/// let each = workers.statistics_by_worker();
+/// assert_eq!(each[0].tasks + each[1].tasks, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerStatistics {
@@ -77,6 +89,9 @@ pub struct WorkerStatistics {
 }
 
 /// What came to a worker from a NUMA node.
+///
+/// # Examples
+/// [`WorkerStatistics::steals_by_distance`] sums it up; see [`WorkerStatistics`](WorkerStatistics#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {

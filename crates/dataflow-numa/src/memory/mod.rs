@@ -42,6 +42,9 @@ pub struct HugePages {
 }
 
 /// Where blocks are to lie.
+///
+/// # Examples
+/// See [`HugePages`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placing {

@@ -82,6 +82,9 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// `is_empty` takes account of what the calling thread has pushed. The run fails if the scheduler gives
 /// out none of its tasks for a second, while no other worker uses its queues; in
 /// [`simulate`](crate::simulate::simulate()) after a thousand looks for each worker, while no task runs.
+///
+/// # Examples
+/// See [`Scheduler`], and [`Crew`](Crew#examples) for one that knows of NUMA nodes.
 pub trait ReadyQueue: Send + Sync {
     /// A task became ready on a worker.
     fn push(&self, worker: usize, task: Ready);

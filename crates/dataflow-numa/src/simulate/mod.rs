@@ -34,6 +34,9 @@ use script::{Initialise, NumberedSpace};
 use std::fmt;
 
 /// What tasks and bytes cost.
+///
+/// # Examples
+/// See [`simulate`](simulate()).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
     /// Seconds of a task with all its data at hand, by the index of its class.
@@ -71,6 +74,9 @@ pub enum Ties {
 }
 
 /// How a run would have gone.
+///
+/// # Examples
+/// See [`simulate`](simulate()).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Simulated {

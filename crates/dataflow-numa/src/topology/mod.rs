@@ -27,6 +27,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a process may use of a machine.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::Topology;
+///
+/// let machine = Topology::made_of(&[2, 1], |from, to| if from == to { 10 } else { 20 });
+/// let last = &machine.cores()[2];
+/// assert_eq!((last.numa_node, last.pus.as_slice()), (1, [2].as_slice()));
+/// assert_eq!(machine.numa_nodes()[last.numa_node].os_index, 1);
+///
+/// for cache in Topology::of_this_process().caches() {
+///     assert!(cache.level >= 1 && !cache.pus.is_empty());
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cores: Vec<Core>,
@@ -39,6 +53,9 @@ pub struct Topology {
 }
 
 /// A core, as far as this process may use it.
+///
+/// # Examples
+/// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Core {
     /// The NUMA node it lies on: an index into [`Topology::numa_nodes`].
@@ -50,6 +67,9 @@ pub struct Core {
 }
 
 /// A NUMA node: memory, and the cores beside it.
+///
+/// # Examples
+/// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaNode {
     /// The operating system's number; numbers may have gaps.
@@ -57,6 +77,9 @@ pub struct NumaNode {
 }
 
 /// A cache for data, and who shares it.
+///
+/// # Examples
+/// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cache {
     /// 1 is nearest to the core.
