@@ -164,6 +164,9 @@ impl fmt::Display for BackendError {
 impl std::error::Error for BackendError {}
 
 /// How an operand enters a product.
+///
+/// # Examples
+/// See [`gemm_add`](gemm_add#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// As it is: X.
@@ -175,6 +178,9 @@ pub enum Op {
 }
 
 /// On which side of the unknown a triangle stands.
+///
+/// # Examples
+/// See [`trmm_op`](trmm_op#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// op(A)·X = B.
@@ -184,6 +190,9 @@ pub enum Side {
 }
 
 /// Which triangle of a tile is read.
+///
+/// # Examples
+/// See [`trmm_op`](trmm_op#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Triangle {
     /// On and below the diagonal.
@@ -193,6 +202,9 @@ pub enum Triangle {
 }
 
 /// Whether the diagonal of a triangle is read.
+///
+/// # Examples
+/// See [`trmm_op`](trmm_op#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Diagonal {
     /// It is.

@@ -9,6 +9,9 @@ use dataflow_core::data::Store;
 
 /// For each step the row swaps within its diagonal tile, and for each tile below the steps by which
 /// it vanished; each on the rank of the tile.
+///
+/// # Examples
+/// See [`factor_incremental`](super::factor_incremental#examples).
 pub struct Exchanges<T: Scalar> {
     layout: Layout,
     store: Store<Tile<T>>,

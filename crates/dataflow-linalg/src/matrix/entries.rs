@@ -49,6 +49,16 @@ impl<T: Scalar, F: Fn(usize, usize) -> T + Sync> Entries<T> for F {
 }
 
 /// A column-major slice: entry `(row, col)` at `row + col · ld`.
+///
+/// # Examples
+/// Two columns of two entries each, three apart:
+/// ```
+/// use dataflow_linalg::matrix::{ColumnMajor, Layout, TiledMatrix};
+/// let slice = ColumnMajor { elements: &[1.0, 2.0, f64::NAN, 3.0, 4.0, f64::NAN], ld: 3 };
+/// let a = TiledMatrix::from_entries(Layout::general(2, 2, 1)?, &slice);
+/// assert_eq!(a.to_column_major()?, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnMajor<'a, T> {
     /// The elements.

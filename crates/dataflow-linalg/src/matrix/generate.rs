@@ -89,6 +89,20 @@ impl<T: Scalar> Entries<T> for Random {
 /// The lower triangle of [`Random`], mirrored, plus `n` on the diagonal (of which only the real
 /// part is kept). By Gershgorin's theorem its condition number κ₂ is below 3, or below 6 if
 /// complex.
+///
+/// # Examples
+/// What a factorisation can rely on, and what it cannot:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::{Hilbert, PositiveDefinite}};
+/// use dataflow_linalg::{cholesky, kernel::Backend};
+/// let layout = Layout::lower(20, 8)?;
+/// let a = TiledMatrix::<f64>::from_entries(layout, &PositiveDefinite::new(20, 1));
+/// assert!(cholesky::factor(&a, Backend::Auto, &Inline).is_ok());
+/// let a = TiledMatrix::<f64>::from_entries(layout, &Hilbert);
+/// assert!(cholesky::factor(&a, Backend::Auto, &Inline).is_err());
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PositiveDefinite {
     n: usize,
@@ -255,6 +269,9 @@ impl std::error::Error for ConditionError {}
 
 /// The Hilbert matrix: 1/(row + col + 1), counted from 0. Positive definite, hopelessly
 /// conditioned: in `f64` its Cholesky factorisation breaks down from order 14 on.
+///
+/// # Examples
+/// See [`PositiveDefinite`](PositiveDefinite#examples).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hilbert;
 
@@ -311,6 +328,16 @@ impl<T: Scalar> Entries<T> for Trefethen {
 /// on the grid. Positive definite, of order `width · height`.
 ///
 /// Point `(x, y)` has index `x + y · width`.
+///
+/// # Examples
+/// Two neighbours, whose matrix is [4 −1; −1 4]:
+/// ```
+/// use dataflow_linalg::matrix::{Entries, generate::Laplacian};
+/// let laplacian = Laplacian { width: 2, height: 1 };
+/// let entries: [f64; 2] = [laplacian.entry(0, 0), laplacian.entry(0, 1)];
+/// assert_eq!(entries, [4.0, -1.0]);
+/// assert!((laplacian.log_det() - 15f64.ln()).abs() < 1e-14);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Laplacian {
     /// Points in a row of the grid.

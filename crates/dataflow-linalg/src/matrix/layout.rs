@@ -14,6 +14,9 @@ use std::fmt;
 use std::ops::Range;
 
 /// Which part of a matrix is stored and read.
+///
+/// # Examples
+/// See [`Layout`](Layout#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// Every tile.

@@ -23,6 +23,9 @@ use crate::scalar::Scalar;
 use pulp::{Arch, NullaryFnOnce};
 
 /// Which norm.
+///
+/// # Examples
+/// See [`norm`](norm()#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Norm {

@@ -33,6 +33,9 @@ use faer::{MatMut, MatRef};
 use crate::scalar::Scalar;
 
 /// The order in which the elements of a tile lie in memory.
+///
+/// # Examples
+/// See [`Tile`](Tile#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Column by column, no padding: the leading dimension is the number of rows.

@@ -10,6 +10,9 @@ use dataflow_core::rank::Rank;
 ///
 /// A matrix that is stored as [`Structure::Lower`] enters as the symmetric, or Hermitian, matrix
 /// it stands for; imaginary parts on its diagonal are not read.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a, T: Scalar> {
     pub(super) matrix: &'a TiledMatrix<T>,

@@ -21,6 +21,9 @@ use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 
 /// How good a factorisation is, in 1-norms over ε; below 30 for a backward stable one.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Ratios {

@@ -16,6 +16,9 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// How a matrix is factored: part of what decides the bits of the result.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Which rows vanish under which.
@@ -47,6 +50,9 @@ impl Options {
 }
 
 /// The reflectors of the tiles of one rank, and the elimination they stand for.
+///
+/// # Examples
+/// See the [module's](super) example: [`factor`](super::factor()) returns them.
 pub struct Reflectors<T: Scalar> {
     pub(super) layout: Layout,
     pub(super) options: Options,

@@ -69,6 +69,15 @@ pub enum Reduction {
 }
 
 /// Row `m` vanishes under row `pivot`.
+///
+/// # Examples
+/// Four rows of tiles in pairs, then the pairs:
+/// ```
+/// use dataflow_linalg::qr::Tree;
+/// let panel = &Tree::Binary.kills(4, 1)[0];
+/// let rows: Vec<(u32, u32)> = panel.iter().map(|kill| (kill.m, kill.pivot)).collect();
+/// assert_eq!(rows, [(1, 0), (3, 2), (2, 0)]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
     /// The row of tiles that is eliminated.

@@ -24,6 +24,9 @@ use std::fmt;
 const MOST_CORRECTIONS: u32 = 30;
 
 /// A solution, how it was found, and the factors that it was found with.
+///
+/// # Examples
+/// See [`solve`](solve()#examples).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Mixed<T: Scalar> {
@@ -38,6 +41,9 @@ pub struct Mixed<T: Scalar> {
 }
 
 /// Whether the lower precision did.
+///
+/// # Examples
+/// See [`solve`](solve()#examples).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -108,6 +114,25 @@ impl fmt::Display for Cause {
 }
 
 /// The factors that a solution was found with.
+///
+/// # Examples
+/// A second right-hand side for the factors of a first one:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::{Backend, Op};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Laplacian};
+/// use dataflow_linalg::refine::{self, Factors};
+/// let a = TiledMatrix::from_entries(Layout::lower(30, 8)?, &Laplacian { width: 6, height: 5 });
+/// let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |_, _| 1.0);
+/// let solved = refine::solve(&a, &b, Backend::Auto, &Inline)?;
+/// assert!(matches!(solved.factors, Factors::Lower(..)));
+///
+/// let x = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |i, _| [3.0, 0.0][i.min(1)]);
+/// solved.factors.solve(&a, Op::NoTranspose, &x, Backend::Auto, &Inline)?;
+/// let at = |i| x.get(i, 0).unwrap();
+/// assert!((4.0 * at(0) - at(1) - at(6) - 3.0_f64).abs() < 1e-14);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub enum Factors<T: Scalar> {
     /// Of A rounded to the lower precision.

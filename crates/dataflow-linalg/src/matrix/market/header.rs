@@ -5,6 +5,9 @@ use super::error::Reason;
 use super::lines::words;
 
 /// What a file declares about its matrix.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// How entries are listed.

@@ -18,6 +18,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// An entry as it is stored in the file.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::market::Reader;
+/// let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 -1.5\n";
+/// for entry in Reader::new("small.mtx", text.as_bytes())? {
+///     let entry = entry?;
+///     assert_eq!((entry.row, entry.col, entry.value.re), (1, 0, -1.5));
+/// }
+/// # Ok::<(), dataflow_linalg::matrix::market::ReadError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
     /// Row, from 0.
@@ -50,6 +61,9 @@ pub struct Counts {
 ///
 /// Needs memory for one line and, for coordinate files, at most 300 bytes an entry to notice
 /// positions given twice (where entries lie far apart; a bit per entry if the matrix is dense).
+///
+/// # Examples
+/// See the [module's](super) example, and [`Entry`](Entry#examples).
 pub struct Reader<R> {
     file: String,
     lines: Lines<R>,
