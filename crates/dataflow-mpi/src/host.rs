@@ -11,6 +11,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A machine to run on.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::{Host, Machine};
+///
+/// let machine = Machine::new();
+/// let before = machine.now();
+/// let thread = machine.start("helper".into(), Box::new(|| ()))?;
+/// assert!(thread.join() && machine.now() >= before);
+/// # Ok::<(), String>(())
+/// ```
 pub trait Host: Send + Sync {
     /// Time since some moment that is the same for all threads of this rank.
     fn now(&self) -> Duration;

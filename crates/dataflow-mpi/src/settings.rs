@@ -64,6 +64,15 @@ pub struct Settings {
 }
 
 /// Who moves the messages of a rank.
+///
+/// # Examples
+/// Two ranks of three workers have a core each to spare on eight cores, two of four have none:
+/// ```
+/// use dataflow_mpi::Drive;
+///
+/// assert_eq!(Drive::by_cores(8, 2, 3), Drive::Dedicated);
+/// assert_eq!(Drive::by_cores(8, 2, 4), Drive::Workers);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive {
     /// A thread of its own: for ranks with a core to spare.

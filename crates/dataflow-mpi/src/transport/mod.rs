@@ -27,6 +27,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Carries packets and data between one rank and the others.
+///
+/// # Examples
+/// One in use: [`Messenger`](crate::Messenger#examples), [`Raw`](raw::Raw#examples). The guide of the package
+/// `dataflow-runtime` has one written from nothing on its page `transport`; `dataflow::launch_over` takes it.
 pub trait Transport: Send {
     /// This rank.
     fn rank(&self) -> Rank;
@@ -128,6 +132,9 @@ pub enum Event {
 }
 
 /// Bytes on their way out: part of what a [`Cargo`] gives.
+///
+/// # Examples
+/// See [`Load`](Load#examples).
 #[derive(Clone)]
 pub struct Payload {
     load: Load,
@@ -140,6 +147,15 @@ pub struct Payload {
 pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// A datum ready to be sent: where it lies, or packed once.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::transport::Load;
+///
+/// let load = Load::Packed([1, 2, 3, 4].into());
+/// let payload = load.part(1..3);
+/// assert_eq!((payload.len(), payload.read(|bytes| bytes.to_vec())), (2, vec![2, 3]));
+/// ```
 #[derive(Clone)]
 pub enum Load {
     /// Its bytes lie there.

@@ -39,6 +39,9 @@ pub struct Cluster {
 }
 
 /// The way through the memory of a host: each rank's own way out and way in.
+///
+/// # Examples
+/// See [`Cluster`](Cluster#examples).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// From the end of sending to arrival.
@@ -51,6 +54,9 @@ pub struct Shared {
 
 /// What a message costs. Whoever moves it, a worker or the thread of the rank, does nothing else
 /// meanwhile: its time passes when it next [spends](super::spend) some or waits.
+///
+/// # Examples
+/// See [`Cluster`](Cluster#examples).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
     /// The sender's time (o of LogP): the message goes when it is over.

@@ -17,6 +17,27 @@ use std::time::Duration;
 
 /// `n` workers of one rank of a world: the most urgent task first, then the oldest, unless they are given
 /// [other queues](VirtualWorkers::with_queues).
+///
+/// # Examples
+/// Ten tasks of a second each on two workers:
+/// ```
+/// use dataflow_core::{run, space::Independent};
+/// use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
+/// use std::time::Duration;
+///
+/// let world = World::new(Weather::default());
+/// let inside = world.clone();
+/// world.run(1, move |rank| {
+///     let workers = VirtualWorkers::new(&inside, rank, 2);
+///     let seconds = Independent::new("seconds", 10, |_| {
+///         spend(Duration::from_secs(1));
+///         Ok(())
+///     });
+///     run(&seconds, &workers).map(drop)
+/// })?.remove(0)?;
+/// assert_eq!(world.now(), Duration::from_secs(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct VirtualWorkers {
     host: Arc<dyn Host>,
     n_workers: usize,

@@ -7,6 +7,34 @@ use dataflow_core::rank::Rank;
 use std::time::Duration;
 
 /// How messages travel, and what goes wrong.
+///
+/// # Examples
+/// Two ranks share ten tasks where every message comes twice:
+/// ```
+/// use dataflow_core::port::{Context, Heap};
+/// use dataflow_core::{rank::Rank, run_across, space::Independent};
+/// use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World};
+/// use dataflow_mpi::{Messenger, Settings};
+/// use std::collections::BTreeMap;
+/// use std::sync::{Arc, Mutex};
+///
+/// let world = World::new(Weather { duplication: 1.0, ..Weather::default() });
+/// let ends: BTreeMap<Rank, _> = (0..).map(Rank).zip(world.connect(2)).collect();
+/// let (ends, inside) = (Mutex::new(ends), world.clone());
+/// let tasks = world.run(2, move |rank| {
+///     let end = ends.lock().unwrap().remove(&rank).unwrap();
+///     let workers = VirtualWorkers::new(&inside, rank, 2);
+///     let (settings, host) = (Settings::default(), inside.host(rank));
+///     let courier = Messenger::new(Box::new(end), settings, host, Arc::new(Heap))?;
+///     let tasks = Independent::new("tasks", 10, |_| Ok(())).across(2);
+///     run_across(&tasks, &Context::new(&workers).across(&courier)).map(|report| report.tasks)
+/// })?;
+/// for of_rank in tasks {
+///     assert_eq!(of_rank?, 5);
+/// }
+/// assert!(world.faults().duplicated > 0 && world.faults().lost == 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weather {
     /// Decides everything below that is left to chance, and whose turn it is.
@@ -147,6 +175,9 @@ impl Weather {
 }
 
 /// How often each kind of fault happened.
+///
+/// # Examples
+/// See [`Weather`](Weather#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Faults {
