@@ -108,6 +108,25 @@ fn between<N: PartialOrd>(
 }
 
 /// A trace as seen through a [`Window`].
+///
+/// # Examples
+/// Of two tasks, what was done from 25 ns on:
+/// ```
+/// use dataflow_core::rank::Rank;
+/// use dataflow_core::trace::{RankTrace, Slice, Span, Trace};
+/// use dataflow_trace::{Format, View, Window};
+///
+/// let slice = |begin, end| Slice { span: Span { begin, end }, ..Slice::default() };
+/// let workers = vec![vec![slice(0, 20), slice(20, 40)]];
+/// let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 40 }, workers);
+/// let trace = Trace::new("by hand", ["Step"], vec![rank]);
+///
+/// let mut file = Vec::new();
+/// let view = View::cut(&trace, Window { from: 25, ..Window::default() });
+/// view.write_to(Format::Chrome, &mut file)?;
+/// assert_eq!(String::from_utf8(file)?.matches(r#""cat":"task""#).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct View<'a> {
     pub(crate) trace: &'a Trace,
