@@ -24,6 +24,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How ranks talk to each other.
+///
+/// # Examples
+/// ```
+/// use dataflow::{Error, Runtime, Transport, launch};
+///
+/// let settings = Runtime::builder().threads(1).ranks(2).transport(Transport::Local);
+/// let how = launch(settings, |runtime| Ok::<_, Error>(runtime.transport()))?;
+/// assert_eq!(how, Transport::Local);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {

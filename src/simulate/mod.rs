@@ -53,6 +53,9 @@ use std::time::Duration;
 pub use dataflow_mpi::transport::simulated::{Cluster, Costs, Hung, Shared, Weather};
 
 /// Ranks of so many workers each, and what is between them.
+///
+/// # Examples
+/// See the [module's](self) example, and [`Numa`](Numa#examples).
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// How many ranks.
@@ -116,6 +119,9 @@ impl Machine {
 }
 
 /// A rank in virtual time.
+///
+/// # Examples
+/// See the [module's](self) example.
 pub struct Stage {
     /// Before the workers: a messenger's thread may still ring them.
     messenger: Result<Option<Messenger>, Error>,
@@ -129,6 +135,9 @@ pub struct Stage {
 }
 
 /// What came of a run in virtual time, on one rank.
+///
+/// # Examples
+/// See the [module's](self) example, and [`Numa`](Numa#examples) for what each worker did.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Played {
