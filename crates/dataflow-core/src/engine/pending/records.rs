@@ -133,9 +133,10 @@ impl<D: Datum> Records<D> {
             Some(cell) if slots.len() <= INLINE => {
                 self.cells[cell] = key << 8 | if poisoned { POISON } else { 0 };
                 let places = self.behind().data[cell].iter_mut();
-                for (place, version) in places.zip(slots.drain(..)) {
-                    *place = version;
+                for (place, version) in places.zip(&mut *slots) {
+                    *place = version.take();
                 }
+                slots.clear();
                 false
             }
             _ => {
@@ -188,8 +189,7 @@ impl<D: Datum> Records<D> {
         let poisoned = self.cells[cell] & POISON != 0;
         self.cells[cell] = 0;
         if let Some(behind) = &mut self.behind {
-            slots.clear();
-            slots.extend(behind.data[cell].iter_mut().map(Option::take));
+            *slots = Slots::from(std::mem::take(&mut behind.data[cell]));
         }
         poisoned
     }
