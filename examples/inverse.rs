@@ -1,15 +1,21 @@
 //! The inverse of a matrix from a file or from a formula, by tiles: of a definite one in place, of any other
 //! by its LU factors; either way as one graph.
 //!
+//! Without `--method` a matrix that says that it is its own adjoint is taken for definite. With the check, on
+//! the whole matrix, whichever triangle was read.
+//!
 //! Generation, the search for entries that are not finite, the check and the digest run as tasks
 //! too, but only the inversion itself is timed.
+//!
+//! # JSON
+//! Beside the keys of every example: `method`.
 
 use clap::{Args, ValueEnum};
 use common::cli::simulated::{SWAPS, Simulator, is_simulated_only};
 use common::cli::{self, Example, Failure, Settings};
 use common::problem::{
-    File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked, judge,
-    over_ranks, then_checked,
+    File, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_all, is_checked,
+    is_hermitian, judge, over_ranks, then_checked,
 };
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::Inverse;
@@ -18,7 +24,7 @@ use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::linalg::{cholesky, flops, lu};
+use dataflow::linalg::{LinalgError, cholesky, flops, lu};
 use dataflow::{Monitor, Report};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,9 +52,9 @@ const EXAMPLE: Example = Example {
 struct Own {
     #[command(flatten)]
     generated: Generated,
-    /// How
-    #[arg(long, value_name = "METHOD", default_value = "cholesky")]
-    method: Method,
+    /// How [default: cholesky for a Hermitian matrix, lu for another]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
 }
 
 /// By which decomposition.
@@ -60,10 +66,38 @@ enum Method {
     Lu,
 }
 
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Method::Cholesky => "cholesky",
+            Method::Lu => "lu",
+        }
+    }
+
+    /// The generated matrix that suits it.
+    fn kind(self) -> Kind {
+        match self {
+            Method::Cholesky => Kind::Spd,
+            Method::Lu => Kind::Random,
+        }
+    }
+}
+
 impl Job for Own {
     fn run<T: Scalar>(problem: Problem<'_, Self>) -> Result<(), Failure> {
-        match problem.settings.own.method {
-            Method::Cholesky => definite::<T>(problem),
+        let own = &problem.settings.own;
+        let hermitian = match &problem.file {
+            Some(file) => is_hermitian(file),
+            None => own.generated.is_hermitian(Kind::Spd),
+        };
+        let method = own.method.unwrap_or(match hermitian {
+            true => Method::Cholesky,
+            false => Method::Lu,
+        });
+        problem.outcome.set("method", method.name());
+        problem.outcome.say(format!("method {}", method.name()));
+        match method {
+            Method::Cholesky => definite::<T>(problem, hermitian),
             Method::Lu => general::<T>(problem),
         }
     }
@@ -84,22 +118,30 @@ fn orders<T: Scalar>(
     Ok((n, nb))
 }
 
-/// Of a definite matrix, from the entries to the inverse, and back for the check.
-fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
+/// Of a definite matrix, from the entries to the inverse, and back for the check. One that does not say
+/// that it is `hermitian` is kept as a whole, so that the check sees what was not read.
+fn definite<T: Scalar>(mut problem: Problem<'_, Own>, hermitian: bool) -> Result<(), Failure> {
     let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
     let flops = |n| flops::potrf::<T>(n) as f64 + flops::potri::<T>(n) as f64;
     let (n, nb) = orders::<T>(&mut problem, cholesky::default_tile_order::<T>, flops)?;
     let layout = over_ranks(Layout::lower(n, nb)?, settings, runtime)?;
+    let kept = |there: &Layout| match hermitian {
+        true => Ok(*there),
+        false => whole(there),
+    };
     let needs = |[there]: [Layout; 1]| {
         let run = needs::inverse::<T>(&there, runtime.n_threads());
-        checked::<T>(settings, run, &there, runtime.n_threads())
+        checked::<T>(settings, run, [&there, &kept(&there)?], runtime.n_threads())
     };
-    if is_simulated::<T>(&mut problem, layout)? || problem.is_plan_only::<T, _>([layout], needs)? {
+    let method = Method::Cholesky;
+    if is_simulated::<T>(&mut problem, method, layout)?
+        || problem.is_plan_only::<T, _>([layout], needs)?
+    {
         return Ok(());
     }
-    let generated = &settings.own.generated;
+    let (generated, kept) = (&settings.own.generated, kept(&layout)?);
     // Kept beside its inverse, and once more for the check.
-    let original = problem.original::<T>(layout, 3, (generated, Kind::Spd))?;
+    let original = problem.original::<T>(kept, 3, (generated, method.kind()))?;
 
     let a = TiledMatrix::<T>::vacant(layout, runtime.memory());
     problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
@@ -110,7 +152,7 @@ fn definite<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         let run = |monitor: &Monitor| inverse.run(&runtime.watched_by(monitor));
         settings.measure(runtime, run)
     })?;
-    conclude(problem, (&original, &a), Kind::Spd)
+    conclude(problem, method, (&original, kept), &a)
 }
 
 /// Of any square matrix; its factors and A⁻ᴴ are on the way.
@@ -122,13 +164,16 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
     let layout = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
     let needs = |[there]: [Layout; 1]| {
         let run = needs::lu_inverse::<T>(&there, runtime.n_threads());
-        checked::<T>(settings, run, &there, runtime.n_threads())
+        checked::<T>(settings, run, [&there, &there], runtime.n_threads())
     };
-    if is_simulated::<T>(&mut problem, layout)? || problem.is_plan_only::<T, _>([layout], needs)? {
+    let method = Method::Lu;
+    if is_simulated::<T>(&mut problem, method, layout)?
+        || problem.is_plan_only::<T, _>([layout], needs)?
+    {
         return Ok(());
     }
     let generated = &settings.own.generated;
-    let original = problem.original::<T>(layout, 3, (generated, Kind::Random))?;
+    let original = problem.original::<T>(layout, 3, (generated, method.kind()))?;
 
     let mut inverse = None;
     problem.outcome.measured = settings.median(|_| -> Result<_, Failure> {
@@ -143,7 +188,7 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
         settings.measure(runtime, run)
     })?;
     match inverse {
-        Some(inverse) => conclude(problem, (&original, &inverse), Kind::Random),
+        Some(inverse) => conclude(problem, method, (&original, layout), &inverse),
         None => Ok(()),
     }
 }
@@ -151,9 +196,10 @@ fn general<T: Scalar>(mut problem: Problem<'_, Own>) -> Result<(), Failure> {
 /// Whether only a simulation was asked for; I, with which LU begins, is there.
 fn is_simulated<T: Scalar>(
     problem: &mut Problem<'_, Own>,
+    method: Method,
     layout: Layout,
 ) -> Result<bool, Failure> {
-    let (method, backend) = (problem.settings.own.method, problem.backend);
+    let backend = problem.backend;
     if problem.settings.simulate.is_some() && method == Method::Lu {
         problem.outcome.say(SWAPS);
     }
@@ -181,47 +227,48 @@ fn simulated<T: Scalar>(
     }
 }
 
-/// What a run takes, and then its check: the matrix as it was, the inverse, and I.
+/// What a run takes, and then its check: the matrix as it was and is `kept`, the inverse, and I.
 fn checked<T: Scalar>(
     settings: &Settings<Own>,
     run: Needs,
-    there: &Layout,
+    [there, kept]: [&Layout; 2],
     workers: usize,
 ) -> Result<Needs, Failure> {
-    let check = || {
-        let whole = Layout::general(there.rows(), there.cols(), there.nb())?;
-        let whole = whole.distributed(*there.distribution(), there.rank())?;
-        Ok(needs::gemm::<T>([there, there, &whole], workers))
-    };
-    then_checked::<T, _>(settings, there, run, check)
+    let check = || Ok(needs::gemm::<T>([kept, there, &whole(there)?], workers));
+    then_checked::<T, _>(settings, kept, run, check)
+}
+
+/// Both triangles, spread as one is.
+fn whole(there: &Layout) -> Result<Layout, LinalgError> {
+    let whole = Layout::general(there.rows(), there.cols(), there.nb())?;
+    Ok(whole.distributed(*there.distribution(), there.rank())?)
 }
 
 /// The digest of the inverse, the check, and the rest of the report.
 fn conclude<T: Scalar>(
     problem: Problem<'_, Own>,
-    (original, inverse): (&Matrix<T>, &TiledMatrix<T>),
-    kind: Kind,
+    method: Method,
+    (original, kept): (&Matrix<T>, Layout),
+    inverse: &TiledMatrix<T>,
 ) -> Result<(), Failure> {
-    let (settings, runtime) = (problem.settings, problem.runtime);
-    let (n, nb) = (inverse.rows(), inverse.nb());
+    let (settings, runtime, n) = (problem.settings, problem.runtime, inverse.rows());
     problem.outcome.digest = Some(digest_of_all(inverse, runtime)?.to_string());
     if is_checked(settings, n) {
-        let whole = over_ranks(Layout::general(n, n, nb)?, settings, runtime)?;
-        let before = TiledMatrix::<T>::vacant(*inverse.layout(), runtime.memory());
+        let before = TiledMatrix::<T>::vacant(kept, runtime.memory());
         before.fill(original, runtime)?;
-        let rest = TiledMatrix::<T>::vacant(whole, runtime.memory());
+        let rest = TiledMatrix::<T>::vacant(whole(inverse.layout())?, runtime.memory());
         let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
         rest.fill(&unit, runtime)?;
         let (before, after) = (Operand::plain(&before), Operand::plain(inverse));
         // Which of the two products an algorithm promises to be near I.
-        let (left, right) = match settings.own.method {
+        let (left, right) = match method {
             Method::Cholesky => (before, after),
             Method::Lu => (after, before),
         };
         let residual = residual(left, right, &rest, runtime)?;
         judge(Some(residual.over(n)), problem.outcome)?;
     }
-    problem.say_more::<T>(&settings.own.generated.name(kind))
+    problem.say_more::<T>(&settings.own.generated.name(method.kind()))
 }
 
 /// The order of the matrix in a file.

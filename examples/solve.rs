@@ -22,7 +22,7 @@ use common::cli::simulated::{SWAPS, is_simulated_only};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem::{
     File, Generated, InAnyPrecision, Kind, Matrix, Problem, by_precision, digest, is_checked,
-    judge, over_ranks, then_checked,
+    is_hermitian, judge, over_ranks, then_checked,
 };
 use dataflow::core::rank::Rank;
 use dataflow::linalg::condition::condition_number;
@@ -314,15 +314,6 @@ fn tell_trust(known: Option<[f64; 3]>, outcome: &mut Outcome) {
         outcome.say(format!(
             "error of X below {forward:.1e} (estimated), backward error {backward:.1e} componentwise"
         ));
-    }
-}
-
-/// Whether the header of a file says that the matrix is its own adjoint.
-fn is_hermitian(file: &File) -> bool {
-    match file.header().symmetry {
-        Symmetry::Hermitian => true,
-        Symmetry::Symmetric => !file.header().is_complex(),
-        Symmetry::General | Symmetry::SkewSymmetric => false,
     }
 }
 

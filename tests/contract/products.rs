@@ -107,3 +107,56 @@ fn inverses_by_lu_are_alike_on_every_grid_and_judged() {
     ];
     assert!(run("inverse", &singular).done()["residual"].as_f64() < Some(30.0));
 }
+
+/// Of such files the lower triangle alone was inverted, and the check read no more.
+#[test]
+fn what_no_header_calls_hermitian_is_inverted_as_a_whole() {
+    let file = |name: &str, kind: &str, entries: &str| {
+        let text = entries.replace(", ", "\n");
+        written(
+            name,
+            &format!("%%MatrixMarket matrix array {kind}\n2 2\n{text}\n"),
+        )
+    };
+    let general = file("whole.mtx", "real general", "4, 2, 1, 5");
+    let complex = file("whole_complex.mtx", "complex symmetric", "4 1, 1 2, 5 0");
+    let alike = file("whole_alike.mtx", "real general", "4, 2, 2, 5");
+    let definite = file("whole_definite.mtx", "real symmetric", "4, 2, 5");
+    let hermitian = file("whole_hermitian.mtx", "complex hermitian", "4 0, 1 2, 5 0");
+    for (input, method, expected) in [
+        (&general, None, ("lu", None)),
+        (&complex, None, ("lu", None)),
+        (&alike, None, ("lu", None)),
+        (&definite, None, ("cholesky", None)),
+        (&hermitian, None, ("cholesky", None)),
+        (&definite, Some("lu"), ("lu", None)),
+        (&alike, Some("cholesky"), ("cholesky", None)),
+        (
+            &general,
+            Some("cholesky"),
+            ("cholesky", Some("residual_too_large")),
+        ),
+        (
+            &complex,
+            Some("cholesky"),
+            ("cholesky", Some("residual_too_large")),
+        ),
+    ] {
+        for ranks in ["1", "2"] {
+            let asked = method.map_or(vec![], |method| vec!["--method", method]);
+            let arguments = ["--input", input, "--nb", "1", "--ranks", ranks, "--json"];
+            let told = run("inverse", &[&arguments[..], &asked].concat()).object();
+            let found = (
+                told["method"].as_str().unwrap(),
+                told["error"]["kind"].as_str(),
+            );
+            assert_eq!(found, expected, "{input} {method:?}: {told}");
+        }
+    }
+    let generated = |matrix| {
+        let arguments = ["--n", "20", "--matrix", matrix, "--json"];
+        run("inverse", &arguments).done()["method"].clone()
+    };
+    assert_eq!(generated("random"), "lu");
+    assert_eq!(generated("trefethen"), "cholesky");
+}

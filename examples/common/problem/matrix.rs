@@ -7,7 +7,7 @@ use dataflow::Runtime;
 use dataflow::linalg::matrix::generate::{
     Conditioned, Hilbert, Laplacian, PositiveDefinite, Random, Trefethen,
 };
-use dataflow::linalg::matrix::market::Reader;
+use dataflow::linalg::matrix::market::{Reader, Symmetry};
 use dataflow::linalg::matrix::{Entries, Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 use std::io::BufReader;
@@ -28,6 +28,15 @@ pub fn open<Own: Args>(settings: &Settings<Own>) -> Result<Option<File>, Failure
         }
     }
     Ok(Some(Reader::open(path)?))
+}
+
+/// Whether the header of a file says that the matrix is its own adjoint.
+pub fn is_hermitian(file: &File) -> bool {
+    match file.header().symmetry {
+        Symmetry::Hermitian => true,
+        Symmetry::Symmetric => !file.header().is_complex(),
+        Symmetry::General | Symmetry::SkewSymmetric => false,
+    }
 }
 
 /// What to take, if not a file.

@@ -11,7 +11,7 @@ mod matrix;
 mod plan;
 mod report;
 
-pub use matrix::{File, Generated, Kind, Matrix};
+pub use matrix::{File, Generated, Kind, Matrix, is_hermitian};
 pub use plan::then_checked;
 pub use report::{digest, digest_of_all, digest_of_upper, in_numbers, judge};
 
