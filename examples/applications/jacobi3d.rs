@@ -24,7 +24,7 @@ pub mod sweep;
 
 use common::cli::counts::is_counts_only;
 use common::cli::settings::at_least_one;
-use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::cli::{self, Example, Failure, Measured, Outcome, Settings, record};
 use common::variant::run_variant;
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::digest::Digest;
@@ -232,7 +232,11 @@ fn sweeps(
     let measured = settings.measure(runtime, |monitor: &Monitor| {
         let mut whole: Option<Report> = None;
         let steps = runtime.repeat_until(looks, |_| {
-            let report = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor))?;
+            record(runtime, true);
+            let ran = run_variant(settings.variant, jacobi, &runtime.watched_by(monitor));
+            // Looks, and what ranks tell each other of them, are no sweeps.
+            record(runtime, false);
+            let report = ran?;
             whole = Some(match whole.take() {
                 Some(before) => before.followed_by(report),
                 None => report,

@@ -211,6 +211,62 @@ fn a_run_that_fails_leaves_its_trace() {
     assert!(std::fs::read_to_string(&path).unwrap().contains("failed"));
 }
 
+/// What the run came to was judged first, and what it had recorded was dropped without a word.
+#[test]
+fn a_run_whose_result_is_judged_bad_leaves_its_trace_too() {
+    let text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n";
+    let matrix = file("singular.mtx");
+    std::fs::write(&matrix, text).unwrap();
+    let singular = ["--input", matrix.to_str().unwrap(), "--nb", "1"];
+    let unfinished = "--n 20 --until 1e-12 --iterations 5 --limit 10 --ranks 2 --threads 1";
+    let unfinished: Vec<&str> = unfinished.split(' ').collect();
+    for (example, flags, kind) in [
+        ("lu", &singular[..], "singular"),
+        ("jacobi3d", &unfinished[..], "not_converged"),
+    ] {
+        let [page, graph] = [format!("{example}.html"), format!("{example}.dot")];
+        let [page, graph] = [page, graph].map(|name| file(&name));
+        for path in [&page, &graph] {
+            std::fs::remove_file(path).ok();
+        }
+        let both = [page.to_str().unwrap(), graph.to_str().unwrap()];
+        let both = ["--json", "--trace", both[0], "--dot", both[1]];
+        let ended = run(example, &[flags, &both].concat());
+        let told = ended.object();
+        ended.says_what_failed(&told);
+        assert_eq!(told["error"]["kind"], kind, "{told}");
+        assert!(told["trace"][0]["verdict"].is_string(), "{told}");
+        for path in [page, graph] {
+            assert!(path.exists(), "{}", path.display());
+        }
+        let nowhere = ["--json", "--trace", "/nowhere/run.svg"];
+        let told = run(example, &[flags, &nowhere].concat()).object();
+        assert_eq!(told["error"]["kind"], kind, "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.contains("/nowhere/run.svg"), "{message}");
+    }
+}
+
+/// Each look at the change, and each word of ranks about it, was a graph with a file of its own.
+#[test]
+fn a_loop_to_convergence_leaves_its_first_sweeps_and_says_how_many_more_there_were() {
+    for ranks in ["1", "2"] {
+        let path = file(&format!("loop_{ranks}.svg"));
+        let flags = "--n 6 --problem source --iterations 1 --until 1e-9 --threads 1 --ranks";
+        let flags: Vec<&str> = flags.split(' ').chain([ranks]).collect();
+        let told = traced("jacobi3d", &flags, &path);
+        let traces = told["trace"].as_array().unwrap();
+        assert_eq!(traces.len(), 8, "{told}");
+        let sweeps = told["iterations"].as_u64().unwrap();
+        assert_eq!(told["traces_left_out"], sweeps - 8, "{told}");
+        assert!(
+            traces.iter().all(|trace| trace["graph"] == "jacobi3d"),
+            "{told}"
+        );
+        assert!(!path.with_extension("9.svg").exists());
+    }
+}
+
 /// The first one stayed among what had been recorded: ranks could not agree on it, and its graph was drawn.
 #[test]
 fn of_several_attempts_the_one_that_is_told_is_shown() {
@@ -252,6 +308,27 @@ fn a_page_that_the_environment_asks_for_is_left_by_examples_too() {
             assert!(page.contains("Potrf"), "{matrix} on {ranks} ranks");
             std::fs::remove_file(&path).unwrap();
         }
+    }
+}
+
+/// There was no page, and no word.
+#[test]
+fn an_example_that_measures_no_graph_says_that_there_is_no_page() {
+    let path = file("nothing.html");
+    let asking = format!("export DATAFLOW_TRACE='{}'", path.display());
+    for (example, flags) in [
+        ("ping_pong", &["--largest", "8", "--repeat", "1"][..]),
+        ("cholesky", &["--n", "50", "--simulate", "counts"]),
+    ] {
+        let ended = run_with(&asking, example, flags);
+        assert_eq!(ended.status, 0, "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("nothing was recorded"),
+            "{}",
+            ended.stderr
+        );
+        assert!(!path.exists());
     }
 }
 

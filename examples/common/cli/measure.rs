@@ -130,6 +130,14 @@ impl Measured {
     }
 }
 
+/// Switches the recording of runs on or off, if they are to be recorded at all. What is measured begins
+/// with it on; a body switches it off for what it does beside.
+pub fn record(runtime: &Runtime, on: bool) {
+    if let Some(tracer) = runtime.tracer() {
+        tracer.set_on(on);
+    }
+}
+
 impl Flags {
     /// Measures as often as was asked for; of these runs the one with the median wall time.
     ///
@@ -168,13 +176,7 @@ impl Flags {
         let monitor = Monitor::new();
         let (sent, before) = (runtime.sent(), runtime.workers().statistics_by_worker());
         let cpu = cpu_seconds();
-        let record = |on| {
-            runtime
-                .tracer()
-                .into_iter()
-                .for_each(|tracer| tracer.set_on(on))
-        };
-        record(true);
+        record(runtime, true);
         let shown = stderr().is_terminal() && (self.progress || !self.json);
         let report = if self.live {
             let rank = runtime.rank();
@@ -186,7 +188,7 @@ impl Flags {
         } else {
             run_with(&monitor)
         };
-        record(false);
+        record(runtime, false);
         let report = report.map_err(|error| self.failed(runtime, error))?;
         let cpu_seconds = cpu_seconds() - cpu;
         let after = runtime.workers().statistics_by_worker();

@@ -56,7 +56,7 @@ pub mod simulated;
 pub mod statistics;
 pub mod traced;
 
-pub use measure::Measured;
+pub use measure::{Measured, record};
 pub use outcome::Outcome;
 pub use settings::{Flags, Settings};
 
@@ -331,15 +331,17 @@ fn of_one_rank(
     outcome.policy = runtime.workers().policy().to_string();
     let result = caught(|| {
         // Only what is measured is recorded.
-        runtime
-            .tracer()
-            .into_iter()
-            .for_each(|tracer| tracer.set_on(false));
+        record(runtime, false);
         flags.agree(example, runtime)?;
-        body(runtime, &mut outcome)?;
-        match runtime.rank() {
+        let ended = body(runtime, &mut outcome);
+        // What was measured is told though its result is judged bad.
+        let told = match runtime.rank() {
             Rank(0) => traced::tell(&mut outcome, flags),
             _ => Ok(()),
+        };
+        match (ended, told) {
+            (Err(failure), Err(next)) => Err(failure.followed_by(&next)),
+            (ended, told) => ended.and(told),
         }
     });
     (outcome, result)

@@ -132,7 +132,8 @@ pub struct Flags {
     #[arg(long, value_name = "FILE")]
     pub costs: Option<PathBuf>,
     /// Record the measured run and write it to this file, of a kind that its extension tells:
-    /// pftrace, json, prv, paje, svg or html; a second graph of the run goes to name.2.html, and so on
+    /// pftrace, json, prv, paje, svg or html; a second graph of the run goes to name.2.html, and so on to
+    /// the eighth
     #[arg(long, value_name = "FILE", value_parser = trace_file)]
     pub trace: Option<PathBuf>,
     /// Write of it only some time, in seconds, and some ranks: FROM..TO, FROM..TO@FIRST..END

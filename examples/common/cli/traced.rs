@@ -5,18 +5,20 @@ use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Draws the graph, writes the traces of the measured run, each graph of it to a file of its own, and tells why it took
-/// as long as it did.
+/// Graphs of one run of which each has a file: a loop to convergence has hundreds.
+const MOST_FILES: usize = 8;
+
+/// Draws the graph, writes the traces of the measured run, each of its first graphs to a file of its own, and
+/// tells why it took as long as it did. Of a run that has not ended there is nothing to tell.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
-    if !flags.records() {
+    let (true, Some(measured)) = (flags.records(), &mut outcome.measured) else {
         return Ok(());
-    }
-    let measured = outcome.measured.as_mut();
-    let traces = measured.map(|measured| std::mem::take(&mut measured.traces));
-    if let (Some(path), Some(trace)) = (&flags.dot, traces.iter().flatten().next()) {
+    };
+    let traces = std::mem::take(&mut measured.traces);
+    if let (Some(path), Some(trace)) = (&flags.dot, traces.first()) {
         let failed = |fault: std::io::Error| Failure::output_unwritable(path, fault);
         let mut text = Vec::new();
         trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
@@ -26,14 +28,21 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
         return Ok(());
     };
     let mut objects = Vec::new();
-    for (trace, path) in traces.iter().flatten().zip(paths(path)) {
+    for (trace, path) in traces.iter().take(MOST_FILES).zip(paths(path)) {
         View::cut(trace, flags.window.clone()).write(&path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
         outcome.say(told.to_string().trim_end());
         objects.push(object(trace, &told, &path));
     }
+    let left_out = traces.len() - objects.len();
+    if left_out > 0 {
+        outcome.say(format!(
+            "traces of {left_out} more graphs of this run are left out"
+        ));
+    }
     outcome.set("trace", objects);
+    outcome.set("traces_left_out", left_out);
     Ok(())
 }
 
