@@ -58,7 +58,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// runs of the program are recorded, unless `settings` ask for [traces](RuntimeBuilder::trace) themselves.
 /// When all ranks have ended well, rank 0 writes the longest with the parts of all; if one fails, it writes its
 /// own part; not if the process has written that of a longer run before, in another launch or on another
-/// runtime. Until then the traces of all runs are kept.
+/// runtime. Until then the traces of all runs are kept. Where nothing was recorded, a line on standard error
+/// says so.
 ///
 /// # Errors
 /// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, or an error
@@ -134,8 +135,8 @@ fn with_page<R, E>(
     }
 }
 
-/// Writes the longest trace, of all ranks or of rank 0 alone, unless one before was longer. The program's
-/// answer stands, whatever comes of it.
+/// Writes the longest trace, of all ranks or of rank 0 alone, unless one before was longer, or says that there
+/// is none. The program's answer stands, whatever comes of it.
 fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
     let own = || runtime.tracer().map_or_else(Vec::new, Tracer::take);
     let traces = match of_all {
@@ -145,9 +146,16 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
         }),
         false => own(),
     };
-    let longest = traces.iter().max_by_key(|trace| trace.length());
-    if let Some(trace) = longest.filter(|_| runtime.rank() == Rank(0)) {
-        write_if_longest(trace, path);
+    if runtime.rank() != Rank(0) {
+        return;
+    }
+    match traces.iter().max_by_key(|trace| trace.length()) {
+        Some(trace) => write_if_longest(trace, path),
+        None if of_all => {
+            eprintln!("dataflow: DATAFLOW_TRACE: nothing was recorded, so there is no page")
+        }
+        // The program's failure is told first.
+        None => {}
     }
 }
 
