@@ -269,3 +269,10 @@ fn several_policies_in_a_file_that_holds_one_are_refused_before_anything_is_simu
         assert!(stderr.contains("a picture only (.svg)"), "{stderr}");
     }
 }
+
+#[test]
+fn a_machine_may_have_more_workers_than_this_one_could_start() {
+    let machine = Machine::new("many");
+    let told = object(&machine.0, &["--n", "512", "--threads", "10000"]);
+    assert_eq!(told["threads"], 10_000);
+}

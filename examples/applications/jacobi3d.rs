@@ -185,7 +185,7 @@ fn cut(
     let workers = simulated.unwrap_or(runtime.n_threads());
     let depth = own.depth;
     let depth = depth.unwrap_or_else(|| default_depth(n, blocks, workers));
-    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
+    let n_ranks = settings.n_unstarted().unwrap_or(runtime.n_ranks());
     let grid = Grid::new(n, blocks, n_ranks).map_err(Failure::refused)?;
     outcome.n = Some(n);
     outcome.precision = Some("f64".into());

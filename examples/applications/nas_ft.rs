@@ -96,7 +96,7 @@ pub fn transform(
         return Err(Failure::refused(text));
     }
     let extent = own.problem().extent;
-    let n_ranks = settings.n_simulated().unwrap_or(runtime.n_ranks());
+    let n_ranks = settings.n_unstarted().unwrap_or(runtime.n_ranks());
     let blocks = own.blocks(extent, n_ranks)?;
     outcome.precision = Some("c64".into());
     outcome.set(

@@ -470,6 +470,42 @@ fn a_plan_says_what_each_rank_needs_and_computes_nothing() {
     assert!(people.stdout.contains("bytes held"), "{}", people.stdout);
 }
 
+/// Ranks were started for it: above 64 it was refused, and over sockets each was a process.
+#[test]
+fn a_plan_is_told_of_ranks_that_this_machine_would_not_start() {
+    let planned = |flags: &str| {
+        let flags: Vec<&str> = flags.split(' ').chain(["--plan", "--json"]).collect();
+        run("cholesky", &flags).done()
+    };
+    for (flags, n_ranks, is_here) in [
+        ("--n 30000 --nb 500 --ranks 81 --grid 9x9", 81, false),
+        ("--n 3000 --nb 100 --ranks 81 --transport tcp", 81, true),
+        (
+            "--n 3000 --nb 100 --ranks 2000 --transport tcp",
+            2000,
+            false,
+        ),
+        ("--n 3000 --nb 100 --ranks 4 --transport mpi", 4, false),
+        ("--n 300 --grid 2x3", 6, true),
+    ] {
+        let told = planned(flags);
+        let plan = &told["plan"];
+        assert_eq!(told["ranks"], n_ranks, "{told}");
+        assert_eq!(plan["ranks"].as_array().unwrap().len(), n_ranks, "{flags}");
+        assert_eq!(plan["available_bytes"].is_u64(), is_here, "{flags}: {told}");
+        assert_eq!(plan["verdict"].is_string(), is_here, "{flags}: {told}");
+    }
+    let page = run(
+        "cholesky",
+        &["--n", "3000", "--nb", "100", "--ranks", "81", "--plan"],
+    );
+    assert!(page.stdout.contains("other machines"), "{}", page.stdout);
+    let slip = run("cholesky", &["--n", "50", "--ranks", "100000", "--plan"]);
+    assert!(slip.is_a_bad_argument().contains("at most 10000"));
+    let wrong = run("cholesky", &["--ranks", "80", "--grid", "9x9", "--plan"]);
+    assert!(wrong.is_a_bad_argument().contains("81 ranks"));
+}
+
 /// Files that were asked for were never written, and nobody was told.
 #[test]
 fn what_means_nothing_beside_a_plan_is_refused() {

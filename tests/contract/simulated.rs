@@ -386,3 +386,35 @@ fn what_is_measured_here_is_a_file_that_simulations_read() {
     let three = run("calibrate", &["--ranks", "3", "--costs", &file]);
     assert_eq!(three.status, 2, "{}", three.stderr);
 }
+
+/// A shell that `srun` has started is a step of one task: there nothing was simulated.
+#[test]
+fn one_task_of_a_launcher_simulates_and_several_are_refused() {
+    let simulated = |variables: &str| {
+        let flags = ["--n", "50", "--simulate", "counts", "--ranks", "4"];
+        run_with(&format!("export {variables}"), "cholesky", &flags)
+    };
+    let one = simulated("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1");
+    assert_eq!(one.status, 0, "{}", one.stderr);
+    for (variables, says) in [
+        ("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "start it alone"),
+        ("SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2", "rank 2 of 2"),
+    ] {
+        let refused = simulated(variables);
+        let line = refused.is_a_bad_argument();
+        assert!(line.contains(says), "{line}");
+    }
+}
+
+/// What this machine can start was the limit of machines that are not there.
+#[test]
+fn more_workers_than_start_here_are_simulated() {
+    let file = costs("many.json", 0.0);
+    let told = simulated("cholesky --n 50 --nb 10", &file, &["--threads", "10000"]).done();
+    assert_eq!(told["threads"], 10_000);
+    let counted = ["--n", "50", "--simulate", "counts", "--threads", "10000"];
+    assert_eq!(run("cholesky", &counted).status, 0);
+    let slip = ["--n", "50", "--simulate", "counts", "--threads", "10000000"];
+    let refused = run("cholesky", &slip);
+    assert!(refused.is_a_bad_argument().contains("at most 65536"));
+}

@@ -90,7 +90,7 @@ fn tell(
 /// # Errors
 /// If they are too many.
 pub fn n_counted(flags: &Flags) -> Result<u32, Failure> {
-    let n_ranks = flags.n_simulated().unwrap_or(1);
+    let n_ranks = flags.n_unstarted().unwrap_or(1);
     u32::try_from(n_ranks)
         .map_err(|_| Failure::refused(format!("--ranks {n_ranks}: at most {}", u32::MAX)))
 }

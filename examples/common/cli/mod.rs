@@ -326,7 +326,7 @@ fn of_one_rank(
     body: OnRank<'_>,
 ) -> (Outcome, Ended) {
     let mut outcome = Outcome::new(flags);
-    outcome.ranks = runtime.n_ranks();
+    outcome.ranks = flags.n_unstarted().unwrap_or(runtime.n_ranks());
     outcome.threads = Some(runtime.n_threads());
     outcome.policy = runtime.workers().policy().to_string();
     let result = caught(|| {

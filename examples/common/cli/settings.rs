@@ -8,6 +8,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::{Launched, Seat};
+use dataflow::numa::Topology;
+use dataflow::numa::topology::share::{LocalRank, part};
 use dataflow::trace::Window;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::ffi::OsString;
@@ -120,7 +122,8 @@ pub struct Flags {
     /// jacobi3d and nas_ft always]; `--check=false` never does
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
-    /// Tell the memory that each rank needs and what there is, and compute nothing
+    /// Compute nothing: tell the memory that each of --ranks ranks, any number, needs, and what there is
+    /// where they would be on this machine
     #[arg(long, conflicts_with_all = OF_MEASURED_RUNS)]
     pub plan: bool,
     /// Compute nothing: tell what --ranks ranks, any number, would do and send, and with --threads
@@ -223,6 +226,10 @@ const OF_TIME: [&str; 9] = [
 
 /// Worker threads of one process, unless it has more than an eighth as many processors.
 const MOST_THREADS: usize = 1024;
+/// Workers of a rank that are only simulated.
+const MOST_SIMULATED: usize = 1 << 16;
+/// Ranks whose memory is told.
+const MOST_PLANNED: usize = 10_000;
 /// Ranks that are threads of one process: each has threads and mailboxes of its own.
 const MOST_LOCAL: usize = 64;
 /// Ranks that are processes which this one starts.
@@ -308,12 +315,35 @@ shown_as_on_the_command_line!(
 );
 
 impl Flags {
-    /// How many ranks are simulated, if they are: those that were asked for, or the grid's.
-    pub fn n_simulated(&self) -> Option<usize> {
-        self.simulate?;
+    /// How many ranks are asked about and not started, if that is so: those that were asked for, or the
+    /// grid's. They are simulated, or planned where nobody else has started any.
+    pub fn n_unstarted(&self) -> Option<usize> {
+        if self.simulate.is_none() && !(self.plan && !self.is_among_others()) {
+            return None;
+        }
         let of_grid = self.grid.map(|grid| grid.rows * grid.columns);
         self.ranks.or(of_grid).or(Some(1))
     }
+
+    /// Whether others have started this process as one of several ranks, as far as can be understood.
+    fn is_among_others(&self) -> bool {
+        self.rank.is_some() || !matches!(launched(), Ok(1))
+    }
+
+    /// Whether so many ranks would be started on this machine.
+    pub fn would_be_here(&self, n_ranks: usize) -> bool {
+        match self.transport {
+            None | Some(Transport::Local) => n_ranks <= MOST_LOCAL,
+            Some(Transport::Tcp) => n_ranks <= MOST_PROCESSES,
+            Some(Transport::Mpi) => false,
+        }
+    }
+}
+
+/// How many ranks a launcher has started: one where there is none.
+fn launched() -> Result<usize, dataflow::Error> {
+    let launched = Launched::of(|name| std::env::var(name).ok())?;
+    Ok(launched.map_or(1, |launched| launched.n_ranks))
 }
 
 /// Rows and columns of the grid of ranks.
@@ -367,7 +397,11 @@ impl<Own: Args> Settings<Own> {
         let (mut command, matches) = honoured(example, launched, Self::command(), words)?;
         let mut settings = Self::from_arg_matches(&matches)?;
         settings.flags.finish(example, &mut command, &matches)?;
-        Ok(settings)
+        // A graph that is run on no rank is simulated.
+        match settings.flags.beyond(example.runs && !launched) {
+            Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
+            None => Ok(settings),
+        }
     }
 }
 
@@ -436,10 +470,31 @@ impl Flags {
             let text = "--rank: ranks of --hosts or --peers talk over sockets (--transport tcp)";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
-        let beyond = self.beyond_this_machine();
-        match beyond.or_else(|| self.beyond_this_build()) {
-            Some(text) => Err(command.error(clap::error::ErrorKind::InvalidValue, text)),
-            None => Ok(()),
+        Ok(())
+    }
+
+    /// What of all this is more than can be done here; an example that `simulates` never does anything else.
+    fn beyond(&self, simulates: bool) -> Option<String> {
+        let beyond = match simulates || self.simulate.is_some() {
+            true => self.beyond_simulation(),
+            false => self.beyond_this_machine(),
+        };
+        beyond.or_else(|| self.beyond_this_build())
+    }
+
+    /// More workers than there is room for, or ranks that are there: this machine's limits are no other's.
+    fn beyond_simulation(&self) -> Option<String> {
+        let threads = self.threads.unwrap_or(1);
+        if threads > MOST_SIMULATED {
+            return Some(format!(
+                "--threads {threads}: at most {MOST_SIMULATED} are simulated"
+            ));
+        }
+        self.simulate?;
+        match launched() {
+            Ok(1) => None,
+            Ok(_) => Some("--simulate: one process counts for all ranks; start it alone".into()),
+            Err(error) => Some(error.to_string()),
         }
     }
 
@@ -449,30 +504,24 @@ impl Flags {
             threads,
             ranks,
             transport,
-            rank,
             ..
         } = *self;
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
         let most = MOST_THREADS.max(8 * processors);
-        let of_environment = || match self.simulate {
-            None => said("DATAFLOW_THREADS"),
-            Some(_) => None,
-        };
-        let threads = threads.or_else(of_environment).unwrap_or(1);
+        let threads = threads.or_else(|| said("DATAFLOW_THREADS")).unwrap_or(1);
         let ranks = ranks.unwrap_or(1);
         if threads > most {
             return Some(format!(
                 "--threads {threads} (or DATAFLOW_THREADS): at most {most} on this machine"
             ));
         }
-        let launched = Launched::of(|name| std::env::var(name).ok());
-        if self.simulate.is_some() {
-            return (!matches!(launched, Ok(None)))
-                .then(|| "--simulate: one process counts for all ranks; start it alone".into());
+        if let Some(ranks) = self.n_unstarted() {
+            return (ranks > MOST_PLANNED)
+                .then(|| format!("--ranks {ranks}: --plan tells of at most {MOST_PLANNED}"));
         }
         match transport {
             // Ranks that somebody else starts are theirs to count.
-            _ if rank.is_some() || !matches!(launched, Ok(None)) => None,
+            _ if self.is_among_others() => None,
             Some(Transport::Mpi) => None,
             Some(Transport::Tcp) if ranks > MOST_PROCESSES => Some(format!(
                 "--ranks {ranks}: at most {MOST_PROCESSES} processes are started here"
@@ -498,7 +547,7 @@ impl Flags {
             ..
         } = self;
         // Whatever else is wrong with the ranks is told when they are started.
-        let n_ranks = || match self.n_simulated() {
+        let n_ranks = || match self.n_unstarted() {
             Some(n_ranks) => Ok(n_ranks),
             None => self
                 .builder()
@@ -513,7 +562,7 @@ impl Flags {
                 grid.rows * grid.columns
             ));
         }
-        let is_run = self.simulate.is_none();
+        let is_run = self.n_unstarted().is_none();
         if is_run && *transport == Some(Transport::Mpi) && !dataflow::Transport::Mpi.is_built_in() {
             return Some(
                 "--transport mpi: this program was built without the feature `mpi`".into(),
@@ -541,6 +590,9 @@ impl Flags {
             let alone = alone.policy(self.policy.clone());
             return Ok(alone.transport(dataflow::Transport::Local));
         }
+        if let Some(n_ranks) = self.n_unstarted() {
+            return self.planner(n_ranks);
+        }
         let mut builder = self.tuned()?.ranks(self.ranks.unwrap_or(1));
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
@@ -559,6 +611,24 @@ impl Flags {
             Some(seat) => builder.seat(seat),
             None => builder,
         })
+    }
+
+    /// One rank that tells what each of so many needs: it has as many workers as each of them would have.
+    fn planner(&self, n_ranks: usize) -> Result<RuntimeBuilder, Failure> {
+        let (threads, bind) = self.workers()?;
+        let n_ranks = match self.would_be_here(n_ranks) {
+            true => n_ranks,
+            false => 1,
+        };
+        let threads = match threads {
+            Some(threads) => threads,
+            None => {
+                let first = LocalRank { rank: 0, n_ranks };
+                bind.capacity(&part(Topology::discover()?, None, first))
+            }
+        };
+        let alone = self.tuned()?.ranks(1).threads(threads);
+        Ok(alone.transport(dataflow::Transport::Local))
     }
 
     /// Runtimes that work as was asked for, here or else in the environment, however many they are and
@@ -651,9 +721,9 @@ impl Flags {
         Ok(Some(seat))
     }
 
-    /// The grid that was asked for, or the squarest of so many ranks, or of those that are simulated.
+    /// The grid that was asked for, or the squarest of so many ranks, or of those that are not started.
     pub fn grid_of(&self, n_ranks: usize) -> Grid {
-        let n_ranks = self.n_simulated().unwrap_or(n_ranks);
+        let n_ranks = self.n_unstarted().unwrap_or(n_ranks);
         let rows = (1..=n_ranks.isqrt()).rev();
         let rows = rows.into_iter().find(|rows| n_ranks.is_multiple_of(*rows));
         let rows = rows.unwrap_or(1);

@@ -262,7 +262,7 @@ impl Theatre {
 
     /// The machine that the flags ask for, with the costs of their file.
     fn open(flags: &Flags, outcome: &Outcome) -> Result<Self, Failure> {
-        let n_ranks = flags.n_simulated().unwrap_or(1);
+        let n_ranks = flags.n_unstarted().unwrap_or(1);
         if n_ranks > MOST_RANKS {
             let text = format!("--ranks {n_ranks}: at most {MOST_RANKS} in virtual time");
             return Err(Failure::refused(text));

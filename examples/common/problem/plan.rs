@@ -21,6 +21,16 @@ pub fn memory_of(runtime: &Runtime) -> u64 {
     free / runtime.n_ranks_here() as u64
 }
 
+/// The same for each of ranks that are not started; `None` where they would not be on this machine.
+fn memory_of_planned(flags: &Flags, runtime: &Runtime) -> Option<u64> {
+    let Some(n_ranks) = flags.n_unstarted() else {
+        return Some(memory_of(runtime));
+    };
+    // This process is the only rank.
+    let all = memory_of(runtime);
+    flags.would_be_here(n_ranks).then(|| all / n_ranks as u64)
+}
+
 /// What a run on a matrix takes, then what its check takes if there is one, and beside both the matrix
 /// of a file, which stays as it was.
 pub fn then_checked<T: Scalar, Own: Args>(
@@ -39,8 +49,10 @@ pub fn then_checked<T: Scalar, Own: Args>(
     })
 }
 
-/// More tiles than these are not looked at one by one.
+/// More tiles than these are not looked at one by one …
 const MOST_TILES: u128 = 1 << 26;
+/// … nor, of several ranks, more than these in all.
+const MOST_LOOKS: u128 = 1 << 28;
 
 impl<Own: Args> Problem<'_, Own> {
     /// Notes what each rank needs, if that is what was asked for: then nothing is to be computed, and it
@@ -53,7 +65,9 @@ impl<Own: Args> Problem<'_, Own> {
         needs: impl Fn([Layout; N]) -> Result<Needs, Failure>,
     ) -> Result<bool, Failure> {
         let n_tiles = |layout: &Layout| layout.mt() as u128 * layout.nt() as u128;
-        let is_told = layouts.iter().map(n_tiles).fold(0, u128::saturating_add) <= MOST_TILES;
+        let n_tiles = layouts.iter().map(n_tiles).fold(0, u128::saturating_add);
+        let n_ranks = self.settings.n_unstarted().unwrap_or(1) as u128;
+        let is_told = n_tiles <= MOST_TILES && n_tiles * n_ranks <= MOST_LOOKS;
         let beside = beside(tiles_of_peak::<T>, self.settings, self.runtime);
         let of_rank = |rank: Rank| {
             let mut there = layouts;
@@ -79,14 +93,18 @@ fn is_plan_only(
     is_told: bool,
     of_rank: &dyn Fn(Rank) -> Result<Needs, Failure>,
 ) -> Result<bool, Failure> {
-    let available = memory_of(runtime);
     if flags.plan {
-        let ranks = (0..runtime.n_ranks() as u32).map(|rank| of_rank(Rank(rank)));
+        let n_ranks = flags.n_unstarted().unwrap_or(runtime.n_ranks());
+        let ranks = (0..n_ranks as u32).map(|rank| of_rank(Rank(rank)));
         let ranks = ranks.collect::<Result<Vec<_>, _>>()?;
+        let available = memory_of_planned(flags, runtime);
         tell(&ranks, available, is_told, outcome);
-        let mut refused = ranks.iter().map(|of| of.expect_room(available));
+        let mut refused = ranks
+            .iter()
+            .filter_map(|of| Some(of.expect_room(available?)));
         return Ok(refused.try_for_each(|room| room).map(|()| true)?);
     }
+    let available = memory_of(runtime);
     let refused = |error: needs::DoesNotFit| match &flags.input {
         Some(file) => Failure::new("does_not_fit", format!("{}: {error}", file.display())),
         None => error.into(),
@@ -109,8 +127,8 @@ fn beside(tiles_of_peak: fn(usize) -> u128, flags: &Flags, runtime: &Runtime) ->
     }
 }
 
-/// Tells what each rank needs of the bytes that it may have, and whether that fits.
-fn tell(ranks: &[Needs], available: u64, is_told: bool, outcome: &mut Outcome) {
+/// Tells what each rank needs of the bytes that it may have, if they are known, and whether that fits.
+fn tell(ranks: &[Needs], available: Option<u64>, is_told: bool, outcome: &mut Outcome) {
     for (rank, of) in ranks.iter().enumerate() {
         let held = format!("rank {rank}: {} bytes held", of.held);
         outcome.say(match is_told {
@@ -123,18 +141,26 @@ fn tell(ranks: &[Needs], available: u64, is_told: bool, outcome: &mut Outcome) {
             false => format!("{held}, the rest is not told of so many tiles"),
         });
     }
-    let fits = |bytes: fn(&Needs) -> u128| ranks.iter().all(|of| bytes(of) <= available.into());
-    let verdict = match (fits(|of| of.held), is_told && fits(Needs::at_most)) {
-        (false, _) => "cannot fit",
-        (true, false) => "may not fit",
-        (true, true) => "fits",
-    };
-    outcome.say(format!(
-        "{available} bytes available to each rank: {verdict}"
-    ));
+    let verdict = available.map(|available| verdict(ranks, available, is_told));
+    outcome.say(match available.zip(verdict) {
+        Some((available, verdict)) => {
+            format!("{available} bytes available to each rank: {verdict}")
+        }
+        None => "what there is for ranks on other machines is not known here".into(),
+    });
     let ranks: Vec<Value> = ranks.iter().map(|of| numbers(of, is_told)).collect();
     let plan = json!({ "ranks": ranks, "available_bytes": available, "verdict": verdict });
     outcome.set("plan", plan);
+}
+
+/// Whether all of them have room in so many bytes each.
+fn verdict(ranks: &[Needs], available: u64, is_told: bool) -> &'static str {
+    let fits = |bytes: fn(&Needs) -> u128| ranks.iter().all(|of| bytes(of) <= available.into());
+    match (fits(|of| of.held), is_told && fits(Needs::at_most)) {
+        (false, _) => "cannot fit",
+        (true, false) => "may not fit",
+        (true, true) => "fits",
+    }
 }
 
 /// What a rank needs, as an object; null what is not told.
