@@ -2,7 +2,7 @@
 //! topology file with distances that follow from them.
 //!
 //! Firmware's distances are often defaults. `--xml FILE` writes what was measured in their place
-//! (feature `hwloc`); `HWLOC_XMLFILE=FILE` then makes every program of the runtime use it.
+//! (feature `hwloc`); `HWLOC_XMLFILE=FILE` then makes every program built with that feature use it.
 //!
 //! Run it on a machine that does nothing else:
 //!
@@ -112,7 +112,7 @@ fn write(distances: &[Vec<u64>], file: &Path, outcome: &mut Outcome) -> Result<(
         |error: dataflow::numa::TopologyError| Failure::new("output_unwritable", error.to_string());
     Topology::write_with_distances(None, &distances.concat(), file).map_err(refused)?;
     outcome.say(format!(
-        "written: {0} (use it with HWLOC_XMLFILE={0})",
+        "written: {0} (HWLOC_XMLFILE={0} makes programs built with the feature `hwloc` use it)",
         file.display()
     ));
     Ok(())

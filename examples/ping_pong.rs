@@ -62,10 +62,15 @@ fn main() -> std::process::ExitCode {
 
 /// Two ranks, a worker each.
 fn prepare(settings: &Settings<Own>, builder: RuntimeBuilder) -> Result<RuntimeBuilder, Failure> {
-    match settings.ranks {
-        None | Some(2) => Ok(rally::table(builder, settings.own.spin)),
-        Some(ranks) => {
-            let text = format!("--ranks {ranks}: ping_pong is played by 2");
+    if let Some(ranks) = settings.ranks.filter(|&ranks| ranks != 2) {
+        let text = format!("--ranks {ranks}: ping_pong is played by 2");
+        return Err(Failure::refused(text));
+    }
+    match builder.count_ranks()? {
+        // One is what there is where nobody else has started any.
+        1 | 2 => Ok(rally::table(builder, settings.own.spin)),
+        ranks => {
+            let text = format!("{ranks} ranks were started: ping_pong is played by 2");
             Err(Failure::refused(text))
         }
     }

@@ -225,12 +225,14 @@ fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
 
 fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {
     let gflops = flops::potrf::<f64>(n) as f64 / run.seconds * 1e-9;
+    let gflops = (run.seconds > 0.0).then_some(gflops);
     outcome.set("numa_nodes", topology.n_numa_nodes());
     outcome.set("simulated_seconds", run.seconds);
-    outcome.set("simulated_gflops", (run.seconds > 0.0).then_some(gflops));
+    outcome.set("simulated_gflops", gflops);
     outcome.set("idle_share", run.idle_share);
+    let rate = gflops.map_or(String::new(), |gflops| format!("{gflops:.1} GFLOP/s, "));
     outcome.say(format!(
-        "simulated: {:.6} s, {gflops:.1} GFLOP/s, workers idle for {:.1} % of it",
+        "simulated: {:.6} s, {rate}workers idle for {:.1} % of it",
         run.seconds,
         100.0 * run.idle_share
     ));

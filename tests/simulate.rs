@@ -276,3 +276,14 @@ fn a_machine_may_have_more_workers_than_this_one_could_start() {
     let told = object(&machine.0, &["--n", "512", "--threads", "10000"]);
     assert_eq!(told["threads"], 10_000);
 }
+
+#[test]
+fn no_task_has_no_rate() {
+    let machine = Machine::new("none");
+    let (status, page, stderr) = simulate(&machine.0, &["--n", "0"]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(
+        page.contains("simulated: 0.000000 s, workers idle"),
+        "{page}"
+    );
+}

@@ -163,6 +163,12 @@ pub fn shallow_water(
     }
 }
 
+/// All nodes after so many steps.
+struct At {
+    step: u32,
+    state: Vec<State>,
+}
+
 impl Problem {
     fn new(settings: &Settings<Own>, runtime: &Runtime) -> Result<Self, Failure> {
         let own = &settings.own;
@@ -230,13 +236,13 @@ impl Problem {
     }
 
     /// Takes all steps, `--repeat` times; with maps in as many parts as there are to be. The states at
-    /// their ends, on rank 0.
+    /// their ends, on rank 0, the first before all.
     fn solve(
         &self,
         settings: &Settings<Own>,
         runtime: &Runtime,
         outcome: &mut Outcome,
-    ) -> Result<Vec<Vec<State>>, Failure> {
+    ) -> Result<Vec<At>, Failure> {
         let n_frames = match &settings.own.svg {
             Some(_) => settings.own.frames.min(self.steps),
             None => 1,
@@ -249,17 +255,18 @@ impl Problem {
         let mut states = Vec::new();
         outcome.measured = settings.median(|_| -> Result<_, Failure> {
             let nodes = self.mesh.nodes.iter();
-            states = vec![nodes.map(|&node| self.case.state(node)).collect()];
+            states = vec![At {
+                step: 0,
+                state: nodes.map(|&node| self.case.state(node)).collect(),
+            }];
             let mut parts = Vec::new();
-            let mut done = 0;
-            for &end in &ends {
-                let from: &Vec<State> = &states[states.len() - 1];
-                let (measured, own) = self.run(settings, runtime, end - done, from)?;
+            for &step in &ends {
+                let from = &states[states.len() - 1];
+                let (measured, own) = self.run(settings, runtime, step - from.step, &from.state)?;
                 let state = gathered(runtime, &own)?;
-                finite(&state, end)?;
+                finite(&state, step)?;
                 parts.push(measured);
-                states.push(state);
-                done = end;
+                states.push(At { step, state });
             }
             Ok(Measured::total(parts))
         })?;
@@ -328,10 +335,10 @@ impl Problem {
     fn tell(
         &self,
         settings: &Settings<Own>,
-        states: &[Vec<State>],
+        states: &[At],
         outcome: &mut Outcome,
     ) -> Result<(), Failure> {
-        let (first, last) = (&states[0], &states[states.len() - 1]);
+        let (first, last) = (&states[0].state, &states[states.len() - 1].state);
         outcome.digest = Some(digest(last).to_string());
         let [before, summary] =
             [first, last].map(|state| Summary::of(&self.case, &self.mesh.nodes, state));
@@ -396,21 +403,21 @@ impl Problem {
     }
 
     /// Maps of each state but the first: the height, and its error, or change since the beginning.
-    fn draw(&self, states: &[Vec<State>], path: &Path) -> Result<(), Failure> {
+    fn draw(&self, states: &[At], path: &Path) -> Result<(), Failure> {
         let heights = |state: &[State]| {
             state
                 .iter()
                 .map(|state| self.case.height(state))
                 .collect::<Vec<f64>>()
         };
-        let first = heights(&states[0]);
+        let first = heights(&states[0].state);
         let what = match self.case.number {
             Number::Zonal => "error",
             _ => "change since the beginning",
         };
-        let frame = |(number, state): (usize, &Vec<State>)| {
-            let days = self.days() * number as f64 / (states.len() - 1) as f64;
-            let height = heights(state);
+        let frame = |at: &At| {
+            let days = f64::from(at.step) * self.dt / DAY;
+            let height = heights(&at.state);
             let change = height
                 .iter()
                 .zip(&first)
@@ -427,7 +434,7 @@ impl Problem {
                 },
             ]
         };
-        let frames: Vec<Vec<Map>> = states.iter().enumerate().skip(1).map(frame).collect();
+        let frames: Vec<Vec<Map>> = states.iter().skip(1).map(frame).collect();
         let drawn = map::draw(&self.mesh.nodes, &frames);
         let drawn = drawn.map_err(|text| Failure::new("malformed", text))?;
         let unwritten = |error| Failure::output_unwritable(path, error);

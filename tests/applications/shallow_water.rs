@@ -464,6 +464,21 @@ fn with_maps_each_worker_and_each_rank_is_told_of_once() {
     assert_eq!(sum(&ranks, "messages"), told["messages"].as_u64().unwrap());
 }
 
+/// The days were dealt out evenly to the maps, the steps were not.
+#[test]
+fn a_map_says_after_how_many_days_it_was_drawn() {
+    let file = std::env::temp_dir().join(format!("dataflow-{}-days.svg", std::process::id()));
+    let steps = "--nodes 162 --steps 7 --dt 864 --frames 3";
+    object(&format!("{steps} --svg {}", file.display()));
+    let picture = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    // After two, four and seven of them.
+    for days in ["0.02", "0.04", "0.07"] {
+        let title = format!("height after {days} days");
+        assert_eq!(picture.matches(&title).count(), 1, "{title}");
+    }
+}
+
 // ── The graphs ───────────────────────────────────────────────────────────────────────────────────
 
 const PHYSICS: Physics = Physics {

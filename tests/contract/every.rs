@@ -256,6 +256,15 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
     }
 }
 
+/// It said that two were asked for, though nobody had asked.
+#[test]
+fn three_ranks_that_a_launcher_has_started_play_no_ping_pong() {
+    let launched = "export SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3";
+    let refused = run_with(launched, "ping_pong", &[]);
+    let line = refused.is_a_bad_argument();
+    assert!(line.starts_with("3 ranks were started"), "{line}");
+}
+
 /// Three hosts each did all the work.
 #[test]
 fn a_seat_beside_another_transport_than_sockets_is_refused() {
