@@ -5,7 +5,7 @@
 //! A program starts under its own MPI's launcher or not at all: under another's it would run as so
 //! many jobs of one rank. It is told how many ranks to expect, and refuses others itself.
 
-use crate::packages::in_path;
+use crate::packages::{self, in_path};
 use crate::steps;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -75,10 +75,17 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code.clamp(0, 255) as u8)),
         Err(fault) => {
             eprintln!("error: {fault}");
+            // Whoever has all of it elsewhere knows better: so it is told after a failure only.
+            if let Some(line) = packages::advice(&NEEDED) {
+                eprintln!("{line}");
+            }
             ExitCode::FAILURE
         }
     }
 }
+
+/// The features, of all, that need something from the machine.
+const NEEDED: [&str; 3] = ["hwloc", "mpi", "openblas"];
 
 /// The launcher's command up to the program.
 pub fn started_by(launcher: &Path, family: Family, ranks: usize) -> Command {

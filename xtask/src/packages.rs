@@ -198,19 +198,27 @@ fn plan(missing: &[&Package], system: &System) -> Plan {
     if allowed {
         return Plan::Install(commands);
     }
-    let sudo = if manager == Manager::Brew {
-        ""
-    } else {
-        "sudo "
-    };
-    let line: Vec<_> = commands
-        .iter()
-        .map(|words| format!("{sudo}{}", words.join(" ")))
-        .collect();
+    let line = system.line(&commands);
     Plan::Tell(format!(
-        "missing: {what}; this user cannot install it, run: {}",
-        line.join(" && ")
+        "missing: {what}; this user cannot install it, run: {line}"
     ))
+}
+
+/// What is missing of what these features need, and the line that brings it; nothing is installed.
+pub fn advice(features: &[&str]) -> Option<String> {
+    let features = features.iter().map(ToString::to_string).collect();
+    told(&missing(&features), &System::look())
+}
+
+fn told(missing: &[&Package], system: &System) -> Option<String> {
+    unloaded(missing, Path::new(FEDORAS_MPI)).or_else(|| match plan(missing, system) {
+        Plan::Nothing => None,
+        Plan::Tell(line) => Some(line),
+        Plan::Install(commands) => {
+            let (what, line) = (in_words(missing), system.line(&commands));
+            Some(format!("missing: {what}; run: {line}"))
+        }
+    })
 }
 
 /// Runs the commands; an install that fails is tried once more with fresh lists.
@@ -256,6 +264,19 @@ impl System {
             rights: Rights::look(),
             lists_missing: manager.is_some_and(Manager::lists_missing),
         }
+    }
+
+    /// Commands as one line for this user.
+    fn line(&self, commands: &[Vec<String>]) -> String {
+        let sudo = match (self.manager, self.rights) {
+            (Some(Manager::Brew), _) | (_, Rights::Root) => "",
+            _ => "sudo ",
+        };
+        let commands = commands.iter();
+        let line: Vec<_> = commands
+            .map(|words| format!("{sudo}{}", words.join(" ")))
+            .collect();
+        line.join(" && ")
     }
 }
 
@@ -543,6 +564,23 @@ mod tests {
             matches!(&told, Plan::Tell(line) if line.contains("OpenBLAS")),
             "{told:?}"
         );
+    }
+
+    /// The launcher said that the compiler was not there, or a build script that a library was not.
+    #[test]
+    fn what_a_build_lacks_is_told_with_the_line_that_brings_it() {
+        for (rights, run) in [
+            (Rights::Root, "run: apt-get install"),
+            (Rights::Sudo, "run: sudo apt-get install"),
+            (Rights::Neither, "run: sudo apt-get install"),
+        ] {
+            let system = system(Some(Manager::AptGet), rights, false);
+            let told = told(&rows("mpi"), &system).unwrap();
+            for part in [run, "mpicc", "libclang-dev libopenmpi-dev openmpi-bin"] {
+                assert!(told.contains(part), "{part}: {told}");
+            }
+            assert_eq!(super::told(&[], &system), None);
+        }
     }
 
     #[test]
