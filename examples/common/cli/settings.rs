@@ -318,7 +318,8 @@ impl Flags {
     /// How many ranks are asked about and not started, if that is so: those that were asked for, or the
     /// grid's. They are simulated, or planned where nobody else has started any.
     pub fn n_unstarted(&self) -> Option<usize> {
-        if self.simulate.is_none() && !(self.plan && !self.is_among_others()) {
+        let is_planned = self.plan && !self.is_among_others();
+        if self.simulate.is_none() && !is_planned {
             return None;
         }
         let of_grid = self.grid.map(|grid| grid.rows * grid.columns);
