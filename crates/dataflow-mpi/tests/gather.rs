@@ -354,11 +354,26 @@ fn ranks_that_are_connected_on_need_run_as_those_that_all_are() {
     many_gather(150, 64, 600);
 }
 
-/// Attack R10: only the first address of a name was tried.
+/// Attack R10: only the first address of a name was tried. Later a stranger that listened at another
+/// ended the rank.
 #[test]
 fn rank_0_is_found_at_the_last_address_of_its_name() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    gather_at(&[nobody.unwrap(), "[::1]:9".parse().unwrap()], 3, 64, 100);
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let before = [
+        nobody.unwrap(),
+        stranger.local_addr().unwrap(),
+        "[::1]:9".parse().unwrap(),
+    ];
+    thread::spawn(move || {
+        for caller in stranger.incoming() {
+            caller
+                .unwrap()
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n")
+                .ok();
+        }
+    });
+    gather_at(&before, 3, 64, 100);
 }
 
 /// The size is what is tested: some ten seconds of two cores.

@@ -1,7 +1,9 @@
 //! A call: a connection to a rank is tried, at all its addresses in turn, until it stands.
 //!
 //! Attempts come with growing pauses. One that reaches this process itself, as can happen while
-//! nobody listens at a port that the system gives to whoever connects, is none.
+//! nobody listens at a port that the system gives to whoever connects, is none, and leaves the port
+//! free for who is to listen there. Of several addresses others may belong to somebody else: a call
+//! has failed when none of them leads to a rank of this job.
 
 use super::handshake::{Caller, Hello, Refused};
 use crate::transport::tcp::Token;
@@ -14,29 +16,40 @@ use std::time::Duration;
 /// How long an attempt may take until the system says that there is a connection.
 const ATTEMPT: Duration = Duration::from_secs(3);
 
+/// How long an attempt may take until there is an answer, if there is another address to try.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// The pause after an attempt, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
 /// Somebody is called.
 pub struct Call {
-    addresses: Vec<SocketAddr>,
+    /// Where, and why the last attempt there has not worked.
+    addresses: Vec<(SocketAddr, Refused)>,
     hello: Hello,
-    /// How many attempts there were.
-    attempts: usize,
+    /// Which of them is tried now, or next.
+    at: usize,
     state: CallState,
     pause: Duration,
     /// Until when it is tried.
     until: Duration,
     /// Whether one attempt decides: whoever is called listens for as long as it lives.
     is_once: bool,
-    /// Why it has not worked yet.
-    reason: String,
 }
 
 enum CallState {
-    Pausing { until: Duration },
-    Connecting { stream: TcpStream, since: Duration },
-    Talking { stream: TcpStream, caller: Caller },
+    Pausing {
+        until: Duration,
+    },
+    Connecting {
+        stream: TcpStream,
+        since: Duration,
+    },
+    Talking {
+        stream: TcpStream,
+        caller: Caller,
+        since: Duration,
+    },
 }
 
 /// How far a call is.
@@ -52,17 +65,17 @@ pub enum Called {
 impl Call {
     /// Calls at these addresses, until then.
     pub fn new(addresses: Vec<SocketAddr>, hello: Hello, until: Duration) -> Self {
+        let untried = |address| (address, Refused::Now("nobody has answered".into()));
         Call {
-            addresses,
+            addresses: addresses.into_iter().map(untried).collect(),
             hello,
-            attempts: 0,
+            at: 0,
             state: CallState::Pausing {
                 until: Duration::ZERO,
             },
             pause: PAUSES[0],
             until,
             is_once: false,
-            reason: "nobody has answered".into(),
         }
     }
 
@@ -79,18 +92,34 @@ impl Call {
         match &self.state {
             CallState::Pausing { until } => (*until).min(self.until),
             CallState::Connecting { since, .. } => (*since + ATTEMPT).min(self.until),
-            CallState::Talking { .. } => self.until,
+            CallState::Talking { since, .. } => self.answers_by(*since).min(self.until),
+        }
+    }
+
+    /// Until when an answer is waited for. Whoever listens for as long as it lives may answer late.
+    fn answers_by(&self, since: Duration) -> Duration {
+        match self.addresses.len() {
+            0 | 1 => self.until,
+            _ if self.is_once => self.until,
+            _ => since + ANSWER,
         }
     }
 
     /// Whom, and why it has not worked yet.
     pub fn told(&self) -> String {
-        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
-        format!("{}: {}", addresses.join(" or "), self.reason)
+        let told = |(address, refused): &(SocketAddr, Refused)| {
+            let (Refused::Now(reason) | Refused::Ever(reason)) = refused;
+            format!("{address}: {reason}")
+        };
+        let told: Vec<String> = self.addresses.iter().map(told).collect();
+        told.join("; at ")
     }
 
     /// Goes on as far as it goes; its socket is noted under that number.
     pub fn go(&mut self, token: &Token, watch: &Watch, number: usize, now: Duration) -> Called {
+        if self.addresses.is_empty() {
+            return Called::Failed(Refused::Ever("no address".into()));
+        }
         loop {
             if let CallState::Pausing { until } = self.state {
                 if now > self.until {
@@ -100,31 +129,32 @@ impl Call {
                     return Called::Not;
                 }
             }
-            match self.step(token, watch, number, now) {
+            let refused = match self.step(token, watch, number, now) {
                 Ok(Some(stream)) => return Called::Connected(stream),
                 Ok(None) if now <= self.until => return Called::Not,
-                Ok(None) => self.rest(now, "nobody answers".into()),
-                Err(Refused::Now(reason)) if self.is_once => {
-                    self.reason = reason;
-                    return Called::Failed(Refused::Now(self.told()));
-                }
-                Err(Refused::Now(reason)) => self.rest(now, reason),
-                Err(Refused::Ever(reason)) => {
-                    self.reason = reason;
-                    return Called::Failed(Refused::Ever(self.told()));
-                }
+                Ok(None) => Refused::Now("nobody answers".into()),
+                Err(refused) => refused,
+            };
+            self.addresses[self.at].1 = refused;
+            let is_ever = |(_, refused): &(_, Refused)| matches!(refused, Refused::Ever(_));
+            if self.addresses.iter().all(is_ever) {
+                return Called::Failed(Refused::Ever(self.told()));
             }
+            if self.is_once {
+                return Called::Failed(Refused::Now(self.told()));
+            }
+            self.rest(now);
         }
     }
 
     /// The attempt has come to nothing.
-    fn rest(&mut self, now: Duration, reason: String) {
-        self.reason = reason;
+    fn rest(&mut self, now: Duration) {
+        self.at = (self.at + 1) % self.addresses.len();
         // All addresses are tried before there is a pause.
-        let is_last = self.attempts.is_multiple_of(self.addresses.len().max(1));
-        let pause = if is_last { self.pause } else { Duration::ZERO };
+        let was_last = self.at == 0;
+        let pause = if was_last { self.pause } else { Duration::ZERO };
         self.state = CallState::Pausing { until: now + pause };
-        if is_last {
+        if was_last {
             self.pause = (2 * self.pause).min(PAUSES[1]);
         }
     }
@@ -138,11 +168,8 @@ impl Call {
     ) -> Result<Option<TcpStream>, Refused> {
         let failed = |fault: io::Error| Refused::Now(fault.to_string());
         if let CallState::Pausing { .. } = self.state {
-            let at = self.attempts % self.addresses.len().max(1);
-            let address = self.addresses.get(at).copied();
-            let none = || Refused::Ever("it has no address".into());
-            self.attempts += 1;
-            let mut stream = TcpStream::connect(address.ok_or_else(none)?).map_err(failed)?;
+            let address = self.addresses[self.at].0;
+            let mut stream = TcpStream::connect(address).map_err(failed)?;
             watch.add(number, &mut stream).map_err(failed)?;
             self.state = CallState::Connecting { stream, since: now };
         }
@@ -156,16 +183,29 @@ impl Call {
             stream.set_nodelay(true).map_err(failed)?;
             let caller = Caller::begin(&self.hello, stream)?;
             let pausing = CallState::Pausing { until: now };
-            if let CallState::Connecting { stream, .. } =
+            if let CallState::Connecting { stream, since } =
                 std::mem::replace(&mut self.state, pausing)
             {
-                self.state = CallState::Talking { stream, caller };
+                self.state = CallState::Talking {
+                    stream,
+                    caller,
+                    since,
+                };
             }
         }
-        if let CallState::Talking { stream, caller } = &mut self.state
+        if let CallState::Talking {
+            stream,
+            caller,
+            since,
+        } = &mut self.state
             && !caller.go(token, stream)?
         {
-            self.reason = "it is there, and has not answered".into();
+            let since = *since;
+            let silent = Refused::Now("it is there, and has not answered".into());
+            if now > self.answers_by(since) {
+                return Err(silent);
+            }
+            self.addresses[self.at].1 = silent;
             return Ok(None);
         }
         match std::mem::replace(&mut self.state, CallState::Pausing { until: now }) {
@@ -186,17 +226,37 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(fault) => return Err(fault),
     };
     if stream.local_addr()? == peer {
+        leave_no_trace(stream);
         return Err(io::Error::other("it was this process itself that answered"));
     }
     Ok(true)
 }
 
+/// A connection that is dropped next frees its port at once, which the system would keep for a minute.
+#[cfg(unix)]
+fn leave_no_trace(stream: &TcpStream) {
+    use nix::libc::linger;
+    use nix::sys::socket::{setsockopt, sockopt::Linger};
+    let reset = linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(stream, Linger, &reset).ok(); // the port is kept, then
+}
+
+/// Elsewhere no library can say so.
+#[cfg(not(unix))]
+fn leave_no_trace(_: &TcpStream) {}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use dataflow_core::rank::Rank;
     use nix::sys::socket::{
         AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, getsockname, socket,
     };
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
     use std::os::fd::{AsRawFd, OwnedFd};
 
     /// A socket that is bound to a port and calls that very port: the system connects it to itself.
@@ -210,11 +270,90 @@ mod tests {
     }
 
     /// Attack R6: a rank that called a port of the system's own range, where nobody listened yet, got
-    /// itself, died, and held the port.
+    /// itself, died, and held the port. Later it lived, and the system held the port for a minute.
     #[test]
-    fn a_socket_that_has_reached_itself_is_no_connection() {
+    fn a_socket_that_has_reached_itself_is_no_connection_and_leaves_its_port_to_whoever_listens() {
         let stream = std::net::TcpStream::from(connected_to_itself());
+        let at = stream.local_addr().unwrap();
         let fault = is_connected(&TcpStream::from_std(stream)).unwrap_err();
         assert!(fault.to_string().contains("this process itself"), "{fault}");
+        TcpListener::bind(at).unwrap();
+    }
+
+    /// A call at the addresses of these listeners.
+    fn call(listeners: &[&TcpListener]) -> Call {
+        let at = |listener: &&TcpListener| listener.local_addr().unwrap();
+        let hello = Hello {
+            rank: Rank(1),
+            called: Rank(0),
+            n_ranks: 2,
+            listens: "127.0.0.1:9".parse().unwrap(),
+        };
+        let addresses = listeners.iter().map(at).collect();
+        Call::new(addresses, hello, Duration::from_secs(600))
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    /// Goes on until it is this far.
+    fn go_until(call: &mut Call, now: Duration, is_it: impl Fn(&Call, &Called) -> bool) -> Called {
+        let (token, watch) = (Token::random().unwrap(), Watch::new(1).unwrap());
+        loop {
+            let called = call.go(&token, &watch, 0, now);
+            if is_it(call, &called) {
+                return called;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whoever is there said nothing, and was listened to until the end of all patience.
+    #[test]
+    fn a_silent_listener_is_left_for_the_next_address_if_there_is_one() {
+        let (silent, next) = (listener(), listener());
+        let is_talking = |call: &Call, _: &Called| matches!(call.state, CallState::Talking { .. });
+        for (listeners, at) in [(&[&silent, &next][..], 1), (&[&silent], 0)] {
+            let mut call = call(listeners);
+            go_until(&mut call, Duration::ZERO, is_talking);
+            assert_eq!(call.at, 0);
+            go_until(&mut call, ANSWER, is_talking);
+            assert_eq!(call.at, 0);
+            go_until(&mut call, ANSWER + Duration::from_millis(1), is_talking);
+            assert_eq!(call.at, at);
+        }
+    }
+
+    /// A web server at one address of rank 0's name ended the rank.
+    #[test]
+    fn a_call_has_failed_for_ever_when_strangers_listen_at_all_its_addresses() {
+        let (stranger, silent) = (listener(), listener());
+        let speaks = std::thread::spawn({
+            let stranger = stranger.try_clone().unwrap();
+            move || {
+                for _ in 0..4 {
+                    let (mut caller, _) = stranger.accept().unwrap();
+                    caller.write_all(b"HTTP/1.1 400\r\n").unwrap();
+                    caller.read_to_end(&mut Vec::new()).ok(); // until it has left
+                }
+            }
+        });
+        let mut both = call(&[&stranger, &silent]);
+        let is_at_last =
+            |call: &Call, called: &Called| call.at == 1 || !matches!(called, Called::Not);
+        let called = go_until(&mut both, Duration::ZERO, is_at_last);
+        assert!(matches!(called, Called::Not), "{}", both.told());
+        assert!(
+            both.told().contains("what ranks say; at 127."),
+            "{}",
+            both.told()
+        );
+        let has_failed = |_: &Call, called: &Called| matches!(called, Called::Failed(_));
+        for listeners in [&[&stranger][..], &[&stranger, &stranger]] {
+            let called = go_until(&mut call(listeners), Duration::ZERO, has_failed);
+            assert!(matches!(called, Called::Failed(Refused::Ever(_))));
+        }
+        speaks.join().unwrap();
     }
 }
