@@ -18,6 +18,7 @@ use dataflow::{Error, RuntimeBuilder, TaskError, Transport};
 use std::borrow::Cow;
 use std::env;
 use std::error::Error as _;
+use std::net::TcpListener;
 use std::num::ParseIntError;
 use std::path::Path;
 use std::process::Command;
@@ -628,6 +629,23 @@ fn a_seat_is_never_left_empty() {
     }
     let sockets = seated().transport(Transport::Tcp);
     assert_eq!(sockets.count_ranks().unwrap(), 2);
+}
+
+/// Each would have all cores of its machine otherwise, and what memory it has.
+#[test]
+fn ranks_by_hand_at_one_address_share_its_machine() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let hosts = [free.unwrap().to_string(), "127.0.0.1".into()];
+    let token = Token::random().unwrap();
+    let n_here = |rank| {
+        let seat = Seat::among(&hosts, Rank(rank), token).unwrap();
+        let seated = Runtime::builder().threads(1).seat(seat);
+        launch(seated, |runtime| Ok::<_, Error>(runtime.n_ranks_here())).unwrap()
+    };
+    thread::scope(|ranks| {
+        let other = ranks.spawn(|| n_here(1));
+        assert_eq!((n_here(0), other.join().unwrap()), (2, 2));
+    });
 }
 
 /// The third of two had the first one's cores.

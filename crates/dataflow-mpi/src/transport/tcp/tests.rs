@@ -277,6 +277,12 @@ fn two_ranks(settle: impl Fn(&mut Mesh) + Sync) -> (Tcp, Tcp, TcpListener) {
     })
 }
 
+#[test]
+fn ranks_that_gather_at_one_address_know_which_of_them_they_are() {
+    let (leader, other, _copy) = two_ranks(|_| ());
+    assert_eq!([leader.here(), other.here()], [(0, 2), (1, 2)]);
+}
+
 /// The process that has started the others keeps the listener for the next launch. A rank whose part
 /// was done called there, and the thread that moved messages span until the program's end.
 #[test]

@@ -288,6 +288,36 @@ mod tests {
         assert_eq!(places, [(0, 2), (0, 3), (0, 1), (1, 2), (1, 3), (2, 3)]);
     }
 
+    /// Each would be alone on its machine otherwise, and have all cores of it.
+    #[test]
+    fn whoever_came_from_this_machine_is_of_it_and_is_found_where_it_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = TcpStream::from_std(stream);
+        for (listens, came_from, found, machine) in [
+            ("127.0.0.1:9", "127.0.0.1:7", "127.0.0.1:9", None),
+            ("0.0.0.0:9", "127.0.0.1:7", "127.0.0.1:9", None),
+            ("127.0.1.1:9", "127.0.1.1:7", "127.0.1.1:9", None),
+            ("[::1]:9", "[::1]:7", "[::1]:9", None),
+            ("[::]:9", "[::ffff:127.0.0.1]:7", "127.0.0.1:9", None),
+            ("0.0.0.0:9", "10.0.0.2:7", "10.0.0.2:9", Some("10.0.0.2")),
+            ("10.1.0.2:9", "10.0.0.2:7", "10.1.0.2:9", Some("10.0.0.2")),
+        ] {
+            let hello = Hello {
+                rank: Rank(1),
+                called: Rank(0),
+                n_ranks: 2,
+                listens: listens.parse().unwrap(),
+            };
+            let expected = (
+                found.parse().unwrap(),
+                machine.map(|ip| ip.parse().unwrap()),
+            );
+            let told = whereabouts(&hello, came_from.parse().unwrap(), &stream);
+            assert_eq!(told, expected, "{listens}, from {came_from}");
+        }
+    }
+
     /// They were sent to an address of IPv6 where nobody listened, and "could not reach it".
     #[test]
     fn a_rank_that_listens_where_it_was_not_seen_is_told_so_unless_nobody_calls_it() {
