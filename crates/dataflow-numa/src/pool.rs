@@ -330,4 +330,30 @@ mod tests {
         let run = dataflow_core::run_across(&job, &Context::new(&looks).across(&other));
         run.expect_err("the parcel is of no task");
     }
+
+    /// Without that a pool would keep every job that it ever had, and its workers would look at all.
+    #[test]
+    fn a_job_that_is_over_is_no_longer_on_offer() {
+        struct Offers(Pool);
+        impl Executor for Offers {
+            fn n_workers(&self) -> usize {
+                1
+            }
+            fn execute(&self, job: &Arc<Job>) {
+                let Offers(pool) = self;
+                pool.while_offered(job, |_| {
+                    assert_eq!(pool.offers().len(), 1);
+                    Inline.execute(job);
+                });
+                assert!(pool.offers().is_empty());
+                pool.execute(job);
+                assert!(pool.offers().is_empty());
+            }
+        }
+        let topology = in_a_row(&[1]);
+        let places = Bind::None.places(&topology, 1);
+        let offers = Offers(Pool::new(&topology, places, Policy::default(), false));
+        let job = Independent::new("any", 1, |_| Ok(()));
+        dataflow_core::run(&job, &offers).unwrap();
+    }
 }
