@@ -2,9 +2,10 @@
 //!
 //! # Law
 //! Every side, triangle and operation is one graph. From the right, rows and columns of B change
-//! places. Its rows have turns, in the order in which the triangle could be solved; a row is multiplied by
-//! the tile on the diagonal, then updated with those of turns 0, 1, … before its own, as they were, in
-//! this order. So the bits depend on the matrices, the tile order and the backend only.
+//! places. The rows of tiles of B are numbered in the order in which a solve with the triangle would go
+//! through them; the number of a row is its *turn*. A row is multiplied by its tile on the diagonal. Then
+//! the rows of turns 0, 1, … before its own, as they were, are added in this order, each times its tile of
+//! A. So the bits depend on the matrices, the tile order and the backend only.
 //!
 //! # Over ranks
 //! A task runs where its tile of B lives. A tile of A is given once to each rank that needs it.
