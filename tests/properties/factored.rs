@@ -14,7 +14,7 @@ use dataflow::{
     CholeskyFactor, Dense, LuFactor, QrFactor, Runtime, Tiled, TiledCholeskyFactor, TiledLuFactor,
     TiledQrFactor, launch,
 };
-use ndarray::{Array1, Array2, Array3, ArrayView2, Axis, ShapeBuilder, array, s};
+use ndarray::{Array1, Array2, Array3, ArrayView1, ArrayView2, Axis, ShapeBuilder, array, s};
 use proptest::prelude::*;
 
 /// The last order that is one tile, and the first that is not.
@@ -170,7 +170,11 @@ fn kept_q_and_r_answer_to_the_bit_as_the_call_in_one_go_does() {
         );
         match m < n {
             true => {
-                for refused in [factor.q().unwrap_err(), factor.r().unwrap_err()] {
+                for refused in [
+                    factor.q().unwrap_err(),
+                    factor.r().unwrap_err(),
+                    factor.q_adjoint_times(&b).unwrap_err(),
+                ] {
                     assert_eq!(refused.name(), "wrong_shape", "{case}");
                 }
             }
@@ -296,11 +300,13 @@ proptest! {
             let definite = array_of::<T>((n, n), &PositiveDefinite::new(n, seed));
             let b = random::<T>(n, cols, seed + 1);
             let (l, by_lu) = (definite.cholesky_factor().unwrap(), general.lu_factor().unwrap());
+            let by_qr = general.qr_factor().unwrap();
             let transposed = general.t().to_owned();
             let adjoint = transposed.mapv(Scalar::conj);
             for (a, x) in [
                 (&definite, l.solve(&b)),
                 (&general, by_lu.solve(&b)),
+                (&general, by_qr.solve(&b)),
                 (&transposed, by_lu.solve_transposed(&b)),
                 (&adjoint, by_lu.solve_adjoint(&b)),
             ] {
@@ -319,6 +325,32 @@ proptest! {
         check::<f64>(n, cols, seed);
         check::<c32>(n, cols, seed);
         check::<c64>(n, cols, seed);
+    }
+
+    #[test]
+    fn q_adjoint_times_b_keeps_lengths_and_begins_with_the_product_by_the_first_columns_of_q(
+        (n, more, cols, seed) in (1usize..20, 0usize..20, 1usize..4, 0u64..1000),
+    ) {
+        fn check<T: Scalar>((m, n): (usize, usize), cols: usize, seed: u64) {
+            let case = format!("{} {m} x {n}, seed {seed}", T::PRECISION);
+            let (a, b) = (random::<T>(m, n, seed), random::<T>(m, cols, seed + 1));
+            let factor = a.qr_factor().unwrap();
+            let (q, turned) = (factor.q().unwrap(), factor.q_adjoint_times(&b).unwrap());
+            let adjoint = q.t().mapv(Scalar::conj);
+            let product = plain(adjoint.view(), b.view());
+            let small = 30.0 * m as f64 * T::EPSILON * norm(b.view());
+            let above = difference(turned.slice(s![..n, ..]), product.view());
+            assert!(norm(above.view()) < small, "{case}");
+            let length = |x: ArrayView1<'_, T>| x.iter().map(|x| x.modulus().powi(2)).sum::<f64>().sqrt();
+            for (turned, b) in turned.columns().into_iter().zip(b.columns()) {
+                assert!((length(turned) - length(b)).abs() < small, "{case}");
+            }
+        }
+        let shape = (n + more, n);
+        check::<f32>(shape, cols, seed);
+        check::<f64>(shape, cols, seed);
+        check::<c32>(shape, cols, seed);
+        check::<c64>(shape, cols, seed);
     }
 
     #[test]
@@ -345,7 +377,7 @@ proptest! {
         let a = Array2::from_shape_fn((n, n), |(i, j)| f64::from(u8::from(order[i] == j)));
         let sign = if (n - cycles(&order)).is_multiple_of(2) { 1.0 } else { -1.0 };
         let found = a.lu_factor().unwrap().determinant().unwrap();
-        prop_assert_eq!(found, Determinant { log_abs: 0.0, phase: c64::new(sign, 0.0) });
+        prop_assert_eq!((found.log_abs, found.phase), (0.0, c64::new(sign, 0.0)));
     }
 }
 
@@ -462,6 +494,11 @@ fn what_a_factor_cannot_answer_is_named_and_the_rest_is_answered() {
         a.qr_factor()
             .unwrap()
             .least_squares(&Array1::zeros(3))
+            .unwrap_err(),
+        a.qr_factor().unwrap().solve(&Array1::zeros(5)).unwrap_err(),
+        a.qr_factor()
+            .unwrap()
+            .q_adjoint_times(&Array1::zeros(3))
             .unwrap_err(),
     ] {
         assert_eq!(refused.name(), "wrong_shape", "{refused}");
@@ -628,6 +665,8 @@ fn factors_of_tiles_answer_the_same_over_ranks() {
             let l = a.cholesky_factor(runtime).unwrap();
             let by_lu = c.lu_factor(runtime).unwrap();
             let by_qr = wide.qr_factor(runtime).unwrap();
+            let square = spread(general(n, n), &Random::new(6), runtime);
+            let square = square.qr_factor(runtime).unwrap();
             let matrices = [
                 l.solve(&b).unwrap(),
                 l.inverse().unwrap(),
@@ -637,6 +676,8 @@ fn factors_of_tiles_answer_the_same_over_ranks() {
                 by_lu.inverse().unwrap(),
                 by_qr.least_squares(&few).unwrap(),
                 by_qr.least_squares(&few).unwrap(),
+                square.solve(&b).unwrap(),
+                square.q_adjoint_times(&b).unwrap(),
             ];
             let digests = matrices.iter().map(|answer| {
                 let own = digest(answer).unwrap();
@@ -649,7 +690,7 @@ fn factors_of_tiles_answer_the_same_over_ranks() {
             });
             let mut all: Vec<u64> = digests.collect();
             for determinant in [l.determinant().unwrap(), by_lu.determinant().unwrap()] {
-                let Determinant { log_abs, phase } = determinant;
+                let Determinant { log_abs, phase, .. } = determinant;
                 all.extend([log_abs, phase.re, phase.im].map(f64::to_bits));
             }
             let conditions = [l.condition().unwrap(), by_lu.condition().unwrap()];

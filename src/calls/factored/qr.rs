@@ -9,7 +9,8 @@ use super::steps::alike;
 use super::steps::options;
 use crate::calls::copy::copy;
 use crate::calls::site::{
-    Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
+    Site, array, array_of, expect_rows, expect_square, finite, heap, in_one_tile, is_small,
+    of_columns,
 };
 use dataflow_core::port::Executor;
 use dataflow_linalg::kernel::Op;
@@ -99,6 +100,63 @@ impl<T: Scalar> QrFactor<T> {
         let site = Site::beside(&self.factors.a, b.ncols())?;
         let b = site.general(b)?;
         Ok(array(&self.factors.least_squares(&b, site.on())?))
+    }
+
+    /// X with A·X = B for a square A: what least squares answer, at twice the operations of
+    /// [`LuFactor::solve`](crate::LuFactor::solve), without the growth that pivoting bounds.
+    ///
+    /// # Errors
+    /// If A is not square; as [`least_squares`](Self::least_squares).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::ndarray::array;
+    /// use dataflow::prelude::*;
+    ///
+    /// let x = array![[3.0_f64, 1.0], [4.0, 2.0]].qr_factor()?.solve(&array![4.0, 6.0])?;
+    /// assert!((x[0] - 1.0).abs() < 1e-14 && (x[1] - 1.0).abs() < 1e-14);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn solve<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        self.factors.expect_square()?;
+        self.least_squares(b)
+    }
+
+    /// Qᴴ·B of a matrix with at least as many rows as columns, with all m columns of Q: its first n rows
+    /// are R·X for the X of [`least_squares`](Self::least_squares), and the rest is as long as B − A·X.
+    /// At most 4·m·n operations for each column, without Q itself.
+    ///
+    /// # Errors
+    /// If the shapes disagree or B is not finite; as [`q`](Self::q).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::ndarray::{array, s};
+    /// use dataflow::prelude::*;
+    ///
+    /// let a = array![[1.0_f64, 0.0], [1.0, 1.0], [1.0, 2.0]];
+    /// let b = array![1.0, 2.0, 6.0];
+    /// let factor = a.qr_factor()?;
+    /// let (x, turned) = (factor.least_squares(&b)?, factor.q_adjoint_times(&b)?);
+    /// let above = factor.r()?.dot(&x) - turned.slice(s![..2]);
+    /// assert!(above.iter().all(|rest| rest.abs() < 1e-14));
+    /// let left = &b - &a.dot(&x);
+    /// assert!((turned[2].abs() - left.dot(&left).sqrt()).abs() < 1e-14);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn q_adjoint_times<S: Data<Elem = T>, D: Dimension>(
+        &self,
+        b: &ArrayBase<S, D>,
+    ) -> Result<Array<T, D>, LinalgError> {
+        of_columns(b, |b| {
+            let site = Site::beside(&self.factors.a, b.ncols())?;
+            let b = site.general(b)?;
+            self.factors.q_adjoint_times(&b, site.on())?;
+            Ok(array(&b))
+        })
     }
 
     /// Q of a matrix with at least as many rows as columns: m × n, with orthonormal columns.
@@ -202,6 +260,52 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     pub fn least_squares(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         let b = copy(b, *b.layout(), self.on)?;
         self.factors.least_squares(&b, self.on)
+    }
+
+    /// X with A·X = B for a square A, as [`QrFactor::solve`]; copies B.
+    ///
+    /// # Errors
+    /// If A is not square; as [`least_squares`](Self::least_squares).
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().threads(2).build()?;
+    /// let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[3.0_f64, 1.0], [4.0, 2.0]][i][j]);
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [4.0, 6.0][i]);
+    /// let x = a.qr_factor(&runtime)?.solve(&b)?.to_column_major()?;
+    /// assert!((x[0] - 1.0).abs() < 1e-14 && (x[1] - 1.0).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        self.factors.expect_square()?;
+        self.least_squares(b)
+    }
+
+    /// Qᴴ·B, as [`QrFactor::q_adjoint_times`]; copies B.
+    ///
+    /// # Errors
+    /// As [`QrFactor::q_adjoint_times`]; if tile orders or grids disagree.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| [1.0_f64, i as f64][j]);
+    /// let factor = a.qr_factor(&runtime)?;
+    /// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, 2.0, 6.0][i]);
+    /// let turned = factor.q_adjoint_times(&b)?.to_column_major()?;
+    /// // The line nearest to the heights 1, 2, 6 is missed by 0.5, −1, 0.5.
+    /// assert!((turned[2].abs() - 1.5f64.sqrt()).abs() < 1e-14);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn q_adjoint_times(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
+        let b = copy(b, *b.layout(), self.on)?;
+        self.factors.q_adjoint_times(&b, self.on)?;
+        Ok(b)
     }
 
     /// Q, as [`QrFactor::q`]; spread like A.
@@ -387,6 +491,18 @@ impl<T: Scalar> Orthogonal<T> {
         Err(LinalgError::Shape(format!(
             "of a matrix of {m} x {n} the adjoint was factored (`qr` answers Q and R of a wide one)"
         )))
+    }
+
+    fn expect_square(&self) -> Result<(), LinalgError> {
+        expect_square((self.n_equations(), self.n_unknowns()))
+    }
+
+    /// B ← Qᴴ·B
+    fn q_adjoint_times(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
+        self.expect_tall()?;
+        expect_rows((b.rows(), b.cols()), self.n_equations())?;
+        b.scan(on)?;
+        steps::apply_q_adjoint((&self.a, &self.q), b, on)
     }
 
     fn q(&self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {

@@ -7,7 +7,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
 use dataflow_linalg::condition::condition_number;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::{Backend, Op};
+use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Layout, LayoutError, TiledMatrix};
 use dataflow_linalg::product::{Operand, gemm};
@@ -148,6 +148,16 @@ pub(crate) fn form_q<T: Scalar>(
     let q = qr::form(a, q, k, AUTO, on)?;
     expect_finite(&q, on)?;
     Ok(q)
+}
+
+/// B ← Qᴴ·B with all columns of Q, if it is finite.
+pub(crate) fn apply_q_adjoint<T: Scalar>(
+    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    qr::apply(a, q, (Side::Left, Op::ConjTranspose), b, AUTO, on)?;
+    expect_finite(b, on)
 }
 
 /// The X that makes ‖B − A·X‖ least, of several the shortest; both are overwritten.
