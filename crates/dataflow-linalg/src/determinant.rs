@@ -22,6 +22,7 @@ use crate::scalar::{Scalar, c64};
 /// assert_eq!(large.phase.re, -1.0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Determinant {
     /// log |det A|; −∞ of a singular matrix, 0 of an empty one.
     pub log_abs: f64,

@@ -63,6 +63,7 @@ impl FromStr for Bind {
 
 /// Where a worker runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The NUMA node whose queue it takes from first: an index into
     /// [`Topology::numa_nodes`](crate::Topology::numa_nodes).

@@ -136,6 +136,7 @@ impl Span {
 /// # Examples
 /// A worker of [`RankTrace::new`] has its slices; see [`Trace::new`].
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct WorkerTrace {
     /// Its slices, in those of its rank.
     pub slices: Range<usize>,
@@ -235,6 +236,7 @@ pub struct At {
 
 /// A message: outputs of one task for another rank, from posting until a worker took them in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Message {
     /// Of which task.
     pub task: TaskNumber,

@@ -50,6 +50,7 @@ pub enum Compare {
 
 /// What the search finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Found {
     /// How many leading columns are independent.
     pub rank: usize,

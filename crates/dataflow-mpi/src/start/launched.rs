@@ -29,6 +29,7 @@ impl fmt::Display for Launcher {
 
 /// Where a launcher has put this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Launched {
     /// Who started it.
     pub launcher: Launcher,

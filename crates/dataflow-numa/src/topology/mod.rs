@@ -57,6 +57,7 @@ pub struct Topology {
 /// # Examples
 /// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Core {
     /// The NUMA node it lies on: an index into [`Topology::numa_nodes`].
     pub numa_node: usize,
@@ -71,6 +72,7 @@ pub struct Core {
 /// # Examples
 /// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NumaNode {
     /// The operating system's number; numbers may have gaps.
     pub os_index: usize,
@@ -81,6 +83,7 @@ pub struct NumaNode {
 /// # Examples
 /// See [`Topology`](Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: usize,

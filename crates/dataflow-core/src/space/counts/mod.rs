@@ -135,6 +135,7 @@ pub struct Sending<'p> {
 /// # Examples
 /// See [`Counting`](Counting#examples).
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Counts {
     /// By rank.
     pub ranks: Vec<OfRank>,
@@ -172,6 +173,7 @@ pub struct OfRank {
 /// # Examples
 /// See [`Counting`](Counting#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Work {
     /// How many.
     pub tasks: u64,
@@ -184,6 +186,7 @@ pub struct Work {
 /// # Examples
 /// See [`Counting`](Counting#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Traffic {
     /// Tasks announced, with data or without.
     pub activations: u64,

@@ -9,6 +9,7 @@ use super::lines::words;
 /// # Examples
 /// See the [module's](super) example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Header {
     /// How entries are listed.
     pub storage: Storage,

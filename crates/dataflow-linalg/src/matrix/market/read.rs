@@ -30,6 +30,7 @@ use std::sync::Arc;
 /// # Ok::<(), dataflow_linalg::matrix::market::ReadError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// Row, from 0.
     pub row: usize,
@@ -43,6 +44,7 @@ pub struct Entry {
 
 /// What was counted while reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Entries in the file.
     pub stored: u64,
