@@ -340,7 +340,15 @@ impl fmt::Display for WriteError {
     }
 }
 
-impl std::error::Error for WriteError {}
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WriteError::Io(error) => Some(error),
+            WriteError::Tile(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> Self {

@@ -141,10 +141,13 @@ fn expect_diagonal<T: Scalar>(value: T, row: usize, symmetry: Symmetry) -> Resul
 mod tests {
     use super::super::{Reader, physical_memory};
     use super::*;
+    use crate::error::TileError;
     use crate::matrix::{Layout, Structure};
     use crate::scalar::{c32, c64};
     use dataflow_core::port::Heap;
     use proptest::prelude::*;
+    use std::error::Error;
+    use std::io;
     use std::sync::Arc;
 
     fn written<T: Scalar>(
@@ -284,5 +287,20 @@ mod tests {
         let a = TiledMatrix::<f64>::zeros(Layout::lower(2, 2).unwrap());
         let refused = write(Full, &a, Storage::Array, Symmetry::General).unwrap_err();
         assert!(refused.to_string().starts_with("cannot be written: "));
+    }
+
+    #[test]
+    fn the_system_s_answer_and_the_missing_tile_are_the_sources_of_what_could_not_be_written() {
+        let source_of = |refused: WriteError| refused.source().map(ToString::to_string);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(
+            source_of(full.into()),
+            Some(io::ErrorKind::StorageFull.to_string())
+        );
+        let a = TiledMatrix::<f64>::zeros(Layout::lower(2, 2).unwrap());
+        let refused = write(io::sink(), &a, Storage::Array, Symmetry::Hermitian);
+        assert_eq!(source_of(refused.unwrap_err()), None);
+        let absent = TileError::Absent { i: 0, j: 0 };
+        assert_eq!(source_of(absent.clone().into()), Some(absent.to_string()));
     }
 }
