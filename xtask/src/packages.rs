@@ -207,18 +207,20 @@ fn plan(missing: &[&Package], system: &System) -> Plan {
 /// What is missing of what these features need, and the line that brings it; nothing is installed.
 pub fn advice(features: &[&str]) -> Option<String> {
     let features = features.iter().map(ToString::to_string).collect();
-    told(&missing(&features), &System::look())
+    let missing = missing(&features);
+    let unloaded = unloaded(&missing, Path::new(FEDORAS_MPI));
+    unloaded.or_else(|| told(&missing, &System::look()))
 }
 
 fn told(missing: &[&Package], system: &System) -> Option<String> {
-    unloaded(missing, Path::new(FEDORAS_MPI)).or_else(|| match plan(missing, system) {
+    match plan(missing, system) {
         Plan::Nothing => None,
         Plan::Tell(line) => Some(line),
         Plan::Install(commands) => {
             let (what, line) = (in_words(missing), system.line(&commands));
             Some(format!("missing: {what}; run: {line}"))
         }
-    })
+    }
 }
 
 /// Runs the commands; an install that fails is tried once more with fresh lists.
