@@ -183,6 +183,31 @@ impl Versions {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_less_is_woken_first_in_whatever_order_all_came() {
+        let mut parked = Parked::default();
+        let came = [(5, 0), (3, 1), (7, 2), (3, 3), (6, 4), (7, 5), (9, 6)];
+        for (required, task) in came {
+            parked.push(required, task);
+        }
+        let mut woken = |finished| -> Vec<Word> {
+            let mut tasks: Vec<_> = std::iter::from_fn(|| parked.pop(finished)).collect();
+            tasks.sort_unstable();
+            tasks
+        };
+        assert_eq!(woken(2), []);
+        assert_eq!(woken(3), [1, 3]);
+        assert_eq!(woken(6), [0, 4]);
+        assert_eq!(woken(8), [2, 5]);
+        assert_eq!(woken(9), [6]);
+        assert_eq!(woken(u64::MAX), []);
+    }
+}
+
 /// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
 #[cfg(all(test, loom))]
 mod loom_models {
