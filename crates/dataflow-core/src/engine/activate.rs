@@ -4,7 +4,7 @@
 //! be announced before. A task with a single input is ready at once and never touches a table.
 
 use super::dense::{Counted, LIMIT};
-use super::pending::{Arrived, Poisoned};
+use super::pending::{Arrived, Near, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
 use crate::error::Kind;
@@ -12,16 +12,19 @@ use crate::space::{Expected, NARROW, Sources, TaskName, TaskSpace, number_of};
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Brings one input to `task`. If it is ready now, its data are in `slots`.
+    /// `near` is what the worker holds of the table from one successor to the next.
     #[inline(always)]
-    pub(super) fn activate(
-        &self,
+    pub(super) fn activate<'r>(
+        &'r self,
         from: (S::Task, usize),
         task: S::Task,
         flow: usize,
         (datum, poisoned): (Option<Version<S::Datum>>, Poisoned),
         slots: &mut Slots<S::Datum>,
+        near: &mut Near<'r, S::Datum>,
     ) -> Option<Poisoned> {
         if flow >= NARROW {
+            near.release();
             return self.activate_wide(from, task, flow, (datum, poisoned), slots);
         }
         let expected = Expected::of(self.space, task, flow, from);
@@ -36,7 +39,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         }
         if expected.count == 1 {
             if Self::CARRIES {
-                slots.clear();
+                slots::empty(slots);
                 slots::set(slots, flow, datum);
             }
             return Some(poisoned);
@@ -54,7 +57,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let key = self.names.key(task);
         match self
             .pending
-            .arrive(key, &expected, (flow, datum, poisoned), slots)
+            .arrive(key, &expected, (flow, datum, poisoned), slots, near)
         {
             Arrived::StillWaiting => None,
             Arrived::Ready(poisoned) => {

@@ -4,6 +4,7 @@
 //! their inputs, as if it had run here.
 
 use super::drive::Visit;
+use super::pending::Near;
 use super::release::{EdgeList, doubled};
 use super::run::Hand;
 use super::slots::set;
@@ -125,6 +126,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     ) {
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
         edges.iter().for_each(|&(flow, ..)| uses[flow] += 1);
+        let mut near = Near::default();
         for (flow, target, target_flow) in edges {
             uses[flow] -= 1;
             let datum = match uses[flow] {
@@ -132,10 +134,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 _ => slots[flow].clone(),
             };
             let from = (source, flow);
+            let input = (datum, poisoned);
             let next = &mut visit.hand.next;
-            if let Some(poisoned) =
-                self.activate(from, target, target_flow, (datum, poisoned), next)
-            {
+            let ready = self.activate(from, target, target_flow, input, next, &mut near);
+            if let Some(poisoned) = ready {
+                near.release();
                 let ready: Ready<S> = (target, poisoned);
                 let priority = self.space.priority(target);
                 let mut hint = Hint::None;

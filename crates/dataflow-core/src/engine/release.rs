@@ -10,7 +10,7 @@
 
 use super::best::{Best, Next, Offer};
 use super::drive::Visit;
-use super::pending::Poisoned;
+use super::pending::{Near, Poisoned};
 use super::post::Leaving;
 use super::run::Hand;
 use super::{Ready, Run, Slots};
@@ -36,6 +36,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             poisoned,
             visit,
             best: Best::new(),
+            near: Near::default(),
         };
         if Self::CARRIES {
             released.hand_on(flows);
@@ -44,6 +45,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 return None;
             }
             self.space.successors(source, &mut released);
+            released.near.release();
             let visit = &mut *released.visit;
             if !visit.hand.leaving.is_empty() {
                 let leaving = std::mem::take(&mut visit.hand.leaving);
@@ -77,6 +79,8 @@ struct Released<'r, 'l, 'a, S: TaskSpace> {
     visit: &'r mut Visit<'l, Hand<S>>,
     /// Its data are in `hand.best`, and where they lie in `hand.best_hint`.
     best: Best<Ready<S>>,
+    /// Let go of before tasks are queued or messages posted.
+    near: Near<'r, S::Datum>,
 }
 
 impl<S: TaskSpace> Successors<S> for Released<'_, '_, '_, S> {
@@ -100,7 +104,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         let (mut list, mut leaving) = (EdgeList::<S>::new(), Leaving::new());
         let mut edges = Edges {
             run: self.run,
-            source: self.source,
+            source: &self.source,
             slots: &self.visit.hand.slots,
             list: &mut list,
             leaving: &mut leaving,
@@ -114,9 +118,15 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         if let Some((kind, text)) = fault {
             return self.run.fail(kind, Some(self.source), text);
         }
-        let leave = leaving.iter().map(|edge| usize::from(edge.1));
-        let stay = list.iter().map(|edge| edge.0);
-        if !self.are_there(stay.chain(leave), nothing, flows) {
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let uses = match few.get_mut(..flows.len()) {
+            Some(uses) => uses,
+            None => {
+                many.resize(flows.len(), 0);
+                &mut many[..]
+            }
+        };
+        if !self.are_there((&list, &leaving), nothing, flows, uses) {
             return;
         }
         if let Some((target, flow)) = doubled(&list) {
@@ -127,21 +137,12 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             let (slots, track) = (&self.visit.hand.slots, self.visit.track.as_deref_mut());
             (self.run).post((self.source, self.poisoned), leaving, slots, track);
         }
-        self.deliver_all(&list, flows.len());
+        self.deliver_all(&list, uses);
     }
 
     /// Delivers what the edges that stay carry: the last one of a flow gets the task's own reference.
     #[inline(always)]
-    fn deliver_all(&mut self, list: &EdgeList<S>, n_flows: usize) {
-        let (mut few, mut many) = ([0; FEW], Vec::new());
-        let uses = match few.get_mut(..n_flows) {
-            Some(uses) => uses,
-            None => {
-                many.resize(n_flows, 0u32);
-                &mut many[..]
-            }
-        };
-        list.iter().for_each(|&(flow, ..)| uses[flow] += 1);
+    fn deliver_all(&mut self, list: &EdgeList<S>, uses: &mut [u32]) {
         let slots = self.visit.hand.slots.iter_mut();
         for (slot, _) in slots.zip(&*uses).filter(|(_, uses)| **uses == 0) {
             *slot = None;
@@ -155,33 +156,45 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             };
             self.deliver(flow, target, target_flow, datum);
         }
+        self.near.release();
     }
 
     /// Whether the flows that edges begin at are described and hold something; an error if not. `nothing`
-    /// is one that was to go home and holds nothing.
+    /// is one that was to go home and holds nothing. Counts the edges of each that stay in `uses`.
     #[inline(always)]
     fn are_there(
         &self,
-        used: impl Iterator<Item = usize>,
+        (stay, leave): (&EdgeList<S>, &Leaving),
         nothing: Option<usize>,
         flows: &[Flow],
+        uses: &mut [u32],
     ) -> bool {
-        let slots = &self.visit.hand.slots;
-        let holds = |flow: usize, described: &Flow| {
-            slots[flow].is_some() || described.mode == Mode::Order || self.poisoned
+        for &(flow, ..) in stay {
+            let Some(uses) = uses.get_mut(flow) else {
+                self.run.not_described(self.source, flow, flows.len());
+                return false;
+            };
+            *uses += 1;
+        }
+        let is_left_empty = |flow: &Flow, slot: &Option<_>| {
+            slot.is_none() && flow.mode != Mode::Order && !self.poisoned
         };
+        for ((flow, slot), uses) in flows.iter().zip(&**self.visit.hand.slots).zip(&*uses) {
+            if *uses > 0 && is_left_empty(flow, slot) {
+                self.left_empty(flow);
+                return false;
+            }
+        }
         let to_home = nothing.filter(|_| !self.poisoned);
-        for flow in to_home.into_iter().chain(used) {
-            match flows.get(flow) {
-                None => {
-                    self.run.not_described(self.source, flow, flows.len());
-                    return false;
-                }
-                Some(described) if !holds(flow, described) => {
-                    self.left_empty(described);
-                    return false;
-                }
-                Some(_) => {}
+        let elsewhere = leave.iter().map(|edge| usize::from(edge.1));
+        for flow in to_home.into_iter().chain(elsewhere) {
+            let Some(described) = flows.get(flow) else {
+                self.run.not_described(self.source, flow, flows.len());
+                return false;
+            };
+            if is_left_empty(described, &self.visit.hand.slots[flow]) {
+                self.left_empty(described);
+                return false;
             }
         }
         true
@@ -195,12 +208,10 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
         flow: usize,
         datum: Option<Version<S::Datum>>,
     ) {
-        let input = (datum, self.poisoned);
+        let (from, input) = ((self.source, source_flow), (datum, self.poisoned));
         let slots = &mut self.visit.hand.next;
-        if let Some(poisoned) =
-            self.run
-                .activate((self.source, source_flow), target, flow, input, slots)
-        {
+        let ready = (self.run).activate(from, target, flow, input, slots, &mut self.near);
+        if let Some(poisoned) = ready {
             self.choose((target, poisoned));
         }
     }
@@ -222,6 +233,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
             std::mem::swap(&mut hand.best_hint, &mut hint);
         }
         if let Some((other, priority)) = offered.queued() {
+            self.near.release();
             self.run.queue(other, (priority, hint), self.visit);
         }
     }
@@ -269,6 +281,13 @@ const SOME: usize = 16;
 /// time, and keeps no record of having been fed.
 #[inline(always)]
 pub(super) fn doubled<T: TaskName>(edges: &[(usize, T, usize)]) -> Option<(T, usize)> {
+    // Of few no two are alike if no two neighbours are, round about.
+    if let [one, two, three] = edges {
+        return [(one, two), (two, three), (three, one)]
+            .into_iter()
+            .find(|(one, other)| one == other)
+            .map(|(one, _)| (one.1, one.2));
+    }
     // Most spaces name a task's edges in their order: then it is enough to look at neighbours.
     match edges.is_sorted_by(|one, next| one < next) {
         true => None,
@@ -304,7 +323,7 @@ impl<S: TaskSpace> Successors<S> for Listed<S> {
 /// The edges of a task with data: what goes home goes at once, the rest is listed.
 struct Edges<'s, 'a, S: TaskSpace> {
     run: &'s Run<'a, S>,
-    source: S::Task,
+    source: &'s S::Task,
     slots: &'s Slots<S::Datum>,
     list: &'s mut EdgeList<S>,
     leaving: &'s mut Leaving,
@@ -316,11 +335,12 @@ struct Edges<'s, 'a, S: TaskSpace> {
 }
 
 impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
+    #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         if self.run.space.rank(target) == self.run.rank {
             self.list.push((flow, target, target_flow));
         } else {
-            self.run.leaves((self.source, flow), target, self.leaving);
+            self.run.leaves((*self.source, flow), target, self.leaving);
         }
     }
 
@@ -333,7 +353,7 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
             Some(Put::Back) => self.back += 1,
             Some(Put::New) => {}
             Some(Put::Twice) => {
-                let text = self.run.put_twice(self.source, store, index);
+                let text = self.run.put_twice(*self.source, store, index);
                 self.fault = Some((Kind::PutTwice, text));
             }
             None => {

@@ -9,6 +9,7 @@ use super::drive::{Front, Left, Visit};
 use super::guard::drop_quietly;
 use super::homes::Homes;
 use super::post::Leaving;
+use super::slots::empty;
 use super::{Ready, Run, Slots};
 use crate::data::Store;
 use crate::error::{Error, Kind, TaskError};
@@ -114,7 +115,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         self.names.forget(key);
         if Self::CARRIES {
             let slots = &mut visit.hand.slots;
-            slots.clear();
+            empty(slots);
             if word & PARKED != 0 && self.pending.take(key, slots).is_none() {
                 unreachable!("the data of {task:?} were parked before its word was queued");
             }
@@ -256,7 +257,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return Some((flows, Ok(())));
         }
         let body = |visit: &mut Visit<'_, Hand<S>>| {
-            let mut lent = Flows::new(flows, &mut visit.hand.slots);
+            let mut lent = Flows::new(flows, &mut visit.hand.slots[..flows.len()]);
             self.space.run(task, &mut lent)
         };
         let result = if Self::CARRIES {
@@ -315,9 +316,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if self.abroad.is_some() {
             self.begin_use(slots);
         }
-        if slots.len() != flows.len() {
+        if slots.len() < flows.len() {
             slots.resize_with(flows.len(), || None);
         }
+        let slots = &mut slots[..flows.len()];
         let mut complete = true;
         let mut take = |flow: usize, store: &Store<S::Datum>, index| {
             let mode = flows.get(flow).map(|flow| flow.mode);

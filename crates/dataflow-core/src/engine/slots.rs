@@ -6,22 +6,44 @@ use smallvec::SmallVec;
 /// Flows whose data lie in places of their own; tasks with more are listed.
 pub(super) const INLINE: usize = 4;
 
-/// One place per flow; empty until its datum arrives. Grows as far as the largest flow.
+/// A place per flow, and at least [`INLINE`] once anything was put there; empty until its datum arrives.
+/// Grows as far as the largest flow.
 ///
 /// Slots stay in buffers of the worker (see [`Hand`](super::run::Hand)) and are only touched by
 /// spaces whose edges carry data: others pay nothing for them.
 pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; INLINE]>;
 
+/// As many places as slots have at least.
+pub(crate) type Places<D> = [Option<Version<D>>; INLINE];
+
 /// Puts a datum in its place.
 #[inline]
 pub(crate) fn set<D: Datum>(slots: &mut Slots<D>, flow: usize, datum: Option<Version<D>>) {
-    match slots.get_mut(flow) {
-        Some(slot) => *slot = datum,
-        None => {
-            while slots.len() < flow {
-                slots.push(None);
-            }
-            slots.push(datum);
-        }
+    if slots.len() <= flow {
+        slots.resize_with(INLINE.max(flow + 1), || None);
+    }
+    slots[flow] = datum;
+}
+
+/// Lets go of what slots still hold. Nearly always there is nothing: whoever had them has handed all on.
+#[inline(always)]
+pub(crate) fn empty<D: Datum>(slots: &mut Slots<D>) {
+    if slots.len() != INLINE || slots.iter().any(Option::is_some) {
+        make_empty(slots);
+    }
+}
+
+#[cold]
+fn make_empty<D: Datum>(slots: &mut Slots<D>) {
+    slots.clear();
+    slots.resize_with(INLINE, || None);
+}
+
+/// Lets slots and places change what they hold; slots of more places keep theirs. One move for all: what
+/// was written piece by piece is slow to move as a whole only while it is new.
+#[inline(always)]
+pub(crate) fn exchange<D: Datum>(slots: &mut Slots<D>, places: &mut Places<D>) {
+    if let Ok(slots) = <&mut Places<D>>::try_from(&mut slots[..]) {
+        std::mem::swap(slots, places);
     }
 }

@@ -22,7 +22,7 @@ use crate::space::{Expected, NARROW, Sources};
 use blocks::{Blocks, KeyedInput};
 use list::Few;
 use records::Records;
-use table::Table;
+use table::{Held, Table};
 
 /// Key of a task in tables and queues: 56 bits, never 0.
 pub(crate) type Key = u64;
@@ -69,6 +69,30 @@ impl Leftover {
     }
 }
 
+/// What a worker holds of a table while it feeds the successors of one task, and asks the space about
+/// them. Nothing else of the table may be touched before it is [released](Self::release).
+pub(crate) struct Near<'t, D: Datum> {
+    order: Held<'t, Blocks>,
+    data: Held<'t, Records<D>>,
+}
+
+impl<D: Datum> Default for Near<'_, D> {
+    fn default() -> Self {
+        Near {
+            order: Held::default(),
+            data: Held::default(),
+        }
+    }
+}
+
+impl<D: Datum> Near<'_, D> {
+    #[inline(always)]
+    pub fn release(&mut self) {
+        self.order.release();
+        self.data.release();
+    }
+}
+
 /// The table.
 pub(crate) enum Pending<D: Datum> {
     /// Inputs carry nothing.
@@ -88,28 +112,29 @@ impl<D: Datum> Pending<D> {
 
     /// Counts one input of a task that has more than one. The last one gets all data in `slots`.
     #[inline(always)]
-    pub fn arrive<T>(
-        &self,
+    pub fn arrive<'t, T>(
+        &'t self,
         key: Key,
         of: &Expected<T>,
         (flow, datum, poisoned): Input<D>,
         slots: &mut Slots<D>,
+        near: &mut Near<'t, D>,
     ) -> Arrived {
         match self {
             Pending::Order(table) => {
-                let arrival = (key, flow, poisoned);
+                let (arrival, near) = ((key, flow, poisoned), &mut near.order);
                 if of.wide {
-                    listed(table, of.count, arrival)
+                    listed(table, of.count, arrival, near)
                 } else if blocks::fits(blocks::FEW, of.mask) {
-                    counted::<{ blocks::FEW }>(table, of.mask, arrival)
+                    counted::<{ blocks::FEW }>(table, of.mask, arrival, near)
                 } else if blocks::fits(blocks::MANY, of.mask) {
-                    counted::<{ blocks::MANY }>(table, of.mask, arrival)
+                    counted::<{ blocks::MANY }>(table, of.mask, arrival, near)
                 } else {
-                    counted::<{ blocks::MOST }>(table, of.mask, arrival)
+                    counted::<{ blocks::MOST }>(table, of.mask, arrival, near)
                 }
             }
             Pending::Data(table) => {
-                let mut records = table.lock(records::group(key));
+                let records = near.data.lock(table, records::group(key));
                 let mut input = (flow, datum, poisoned);
                 if !of.wide
                     && of.mask >> INLINE == 0
@@ -118,7 +143,7 @@ impl<D: Datum> Pending<D> {
                     return arrived;
                 }
                 let found = records.arrive_behind((key, of.count), input, slots);
-                drop(records);
+                near.data.release();
                 spilled(table, found)
             }
         }
@@ -190,22 +215,32 @@ impl<D: Datum> Pending<D> {
 
 /// An input that carries nothing, of a task with narrow flows.
 #[inline(always)]
-fn counted<const BITS: u32>(table: &Table<Blocks>, mask: u16, arrival: KeyedInput) -> Arrived {
-    let mut blocks = table.lock(blocks::tag(BITS, arrival.0));
+fn counted<'t, const BITS: u32>(
+    table: &'t Table<Blocks>,
+    mask: u16,
+    arrival: KeyedInput,
+    near: &mut Held<'t, Blocks>,
+) -> Arrived {
+    let blocks = near.lock(table, blocks::tag(BITS, arrival.0));
     if let Some(arrived) = blocks.arrive::<BITS>(mask, arrival) {
         return arrived;
     }
     let found = blocks.arrive_behind(Few::Narrow(mask), arrival);
-    drop(blocks);
+    near.release();
     spilled(table, found)
 }
 
 /// The same, of a task some of whose flows are wide.
 #[cold]
-fn listed(table: &Table<Blocks>, count: usize, arrival: KeyedInput) -> Arrived {
-    let mut blocks = table.lock(blocks::tag(blocks::MANY, arrival.0));
+fn listed<'t>(
+    table: &'t Table<Blocks>,
+    count: usize,
+    arrival: KeyedInput,
+    near: &mut Held<'t, Blocks>,
+) -> Arrived {
+    let blocks = near.lock(table, blocks::tag(blocks::MANY, arrival.0));
     let found = blocks.arrive_behind(Few::Count(count), arrival);
-    drop(blocks);
+    near.release();
     spilled(table, found)
 }
 
@@ -289,7 +324,8 @@ mod specimen {
         let of = Expected::of(&Fed(flows.clone()), key, flow, (key, flow));
         let datum = (!D::NOTHING).then(|| Version::new(D::to(key, flow)));
         let mut slots = Slots::new();
-        let arrived = table.arrive(key, &of, (flow, datum, flow == 1), &mut slots);
+        let input = (flow, datum, flow == 1);
+        let arrived = table.arrive(key, &of, input, &mut slots, &mut Near::default());
         if let Arrived::Ready(poisoned) = arrived {
             assert_eq!(poisoned, flows.contains(&1));
             let filled = slots.iter().enumerate();

@@ -10,8 +10,8 @@
 use super::list::List;
 use super::table::{BucketContents, Group};
 use super::{Arrived, Input, Key, Leftover, Missing, Poisoned};
-use crate::data::{Datum, Version};
-use crate::engine::slots::{INLINE, Slots, set};
+use crate::data::Datum;
+use crate::engine::slots::{INLINE, Places, Slots, empty, exchange, set};
 use crate::space::Sources;
 
 /// Bits of a cell beside the key.
@@ -32,7 +32,7 @@ pub(crate) struct Records<D: Datum> {
 }
 
 struct Overflow<D: Datum> {
-    data: [[Option<Version<D>>; INLINE]; CELLS],
+    data: [Places<D>; CELLS],
     list: List<Slots<D>>,
 }
 
@@ -76,13 +76,15 @@ impl<D: Datum> Records<D> {
         }
         let after = before & !(1 << *flow) | u64::from(*poisoned) << FLOWS;
         self.cells[cell] = after;
+        if after & (POISON - 1) == 0 {
+            let poisoned = self.remove(cell, slots);
+            std::mem::swap(&mut slots[*flow], datum);
+            return Arrived::Ready(poisoned);
+        }
         if datum.is_some() {
-            self.behind().data[cell][*flow] = datum.take();
+            std::mem::swap(&mut self.behind().data[cell][*flow], datum);
         }
-        if after & (POISON - 1) != 0 {
-            return Arrived::StillWaiting;
-        }
-        Arrived::Ready(self.remove(cell, slots))
+        Arrived::StillWaiting
     }
 
     /// The same for a task without a cell. Also says how many are listed more or less.
@@ -130,13 +132,9 @@ impl<D: Datum> Records<D> {
     /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.
     pub fn park(&mut self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) -> bool {
         match self.free_cell() {
-            Some(cell) if slots.len() <= INLINE => {
+            Some(cell) if slots.len() == INLINE => {
                 self.cells[cell] = key << 8 | if poisoned { POISON } else { 0 };
-                let places = self.behind().data[cell].iter_mut();
-                for (place, version) in places.zip(&mut *slots) {
-                    *place = version.take();
-                }
-                slots.clear();
+                exchange(slots, &mut self.behind().data[cell]);
                 false
             }
             _ => {
@@ -188,8 +186,9 @@ impl<D: Datum> Records<D> {
     fn remove(&mut self, cell: usize, slots: &mut Slots<D>) -> Poisoned {
         let poisoned = self.cells[cell] & POISON != 0;
         self.cells[cell] = 0;
+        empty(slots);
         if let Some(behind) = &mut self.behind {
-            *slots = Slots::from(std::mem::take(&mut behind.data[cell]));
+            exchange(slots, &mut behind.data[cell]);
         }
         poisoned
     }
