@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! Whatever continuous integration runs, anyone can run at home with the same words.
-//! Exit status: 0 all passed; 1 something failed; 2 bad arguments.
+//! Exit status: 0 all that could be run passed; 1 something failed, or nothing could be run; 2 bad arguments.
 //!
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
@@ -95,14 +95,15 @@ cargo xtask COMMAND
                                 two traced runs (`--json --trace FILE`) side by side: where the workers' time went,
                                 by class of tasks and cause of idleness, what changed most first (at once)
   viewers                       files of a traced run read by others' programs: pj_dump, Perfetto's bindings, a
-                                headless browser (a minute; installs them, fetches the bindings)
+                                headless browser (a minute, and the build of an example; installs them, fetches the
+                                bindings)
   platforms                     libraries, examples and tests built for Linux on x86-64 and AArch64, macOS and Windows,
                                 warnings are faults; the tests of core and workers run for AArch64 under QEMU; a
                                 table of it (minutes; adds standard libraries by rustup, installs QEMU and a linker)
   release                       could this be published? What lies in the packages, each feature alone, the lowest
-                                Rust version, the documentation of docs.rs, dependencies, cargo deny, cargo
-                                semver-checks (minutes; publishes nothing, and skips aloud what rustup and these two
-                                are not there for)
+                                Rust version, the documentation of docs.rs, a build of each from its package,
+                                dependencies, cargo deny, cargo semver-checks (minutes; installs what the features
+                                need, publishes nothing, and skips aloud what rustup and these two are not there for)
   builds                        how long one waits for the compiler, each time from an empty folder: the example
                                 cholesky, a crate of a user's own, a change of a body (minutes)
   help                          this text
@@ -239,12 +240,13 @@ fn parse_number<N: FromStr + Default + PartialEq>(
     }
 }
 
-fn parse_times(arguments: impl Iterator<Item = String>) -> Result<usize, String> {
-    let times = parse_filter(arguments)?.unwrap_or("1".into());
-    match times.parse() {
-        Ok(0) | Err(_) => Err(format!("`{times}` is not a number of times, 1 or more")),
-        Ok(times) => Ok(times),
-    }
+fn parse_times(mut arguments: impl Iterator<Item = String>) -> Result<usize, String> {
+    let times = arguments.next().unwrap_or("1".into());
+    let times = match times.parse() {
+        Ok(0) | Err(_) => return Err(format!("`{times}` is not a number of times, 1 or more")),
+        Ok(times) => times,
+    };
+    parse_nothing(arguments, "mpich").map(|()| times)
 }
 
 fn parse_filter(mut arguments: impl Iterator<Item = String>) -> Result<Option<String>, String> {
@@ -355,6 +357,8 @@ mod tests {
             ("lapack --programs potrf", "`potrf`"),
             ("mpich often", "`often`"),
             ("mpich 0", "1 or more"),
+            ("mpich --times", "`--times` is not a number"),
+            ("mpich 1 2", "`mpich` does not know `2`"),
             ("mpirun --example cholesky", "-n"),
         ] {
             let fault = parsed(line).expect_err(line);

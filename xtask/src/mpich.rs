@@ -4,6 +4,7 @@
 
 use crate::packages;
 use crate::steps::{self, Outcome, Steps};
+use crate::told;
 use std::process::Command;
 
 /// The compiler and the launcher by the names that they have beside another MPI.
@@ -17,16 +18,22 @@ pub fn mpich(steps: &mut Steps, times: usize) {
         return;
     }
     for time in 1..=times {
-        steps.command(
-            &format!("tests under MPICH, {time} of {times}"),
-            &mut tests(),
-        );
+        steps.step(&format!("tests under MPICH, {time} of {times}"), || {
+            told::tests(&mut tests())
+        });
     }
 }
 
 fn tests() -> Command {
     let mut cargo = steps::cargo(&["test", "-p", "dataflow-mpi", "--features", "mpi"]);
-    cargo.args(["--test", "mpi_ranks", "--", "--test-threads", "1"]);
+    cargo.args([
+        "--test",
+        "mpi_ranks",
+        "--",
+        "--test-threads",
+        "1",
+        told::SHOW,
+    ]);
     cargo
         .env("MPICC", COMPILER)
         .env("DATAFLOW_MPIRUN", LAUNCHER);

@@ -75,10 +75,6 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code.clamp(0, 255) as u8)),
         Err(fault) => {
             eprintln!("error: {fault}");
-            // Whoever has all of it elsewhere knows better: so it is told after a failure only.
-            if let Some(line) = packages::advice(&NEEDED) {
-                eprintln!("{line}");
-            }
             ExitCode::FAILURE
         }
     }
@@ -86,6 +82,14 @@ pub fn run(options: &Options) -> ExitCode {
 
 /// The features, of all, that need something from the machine.
 const NEEDED: [&str; 3] = ["hwloc", "mpi", "openblas"];
+
+/// A fault, and in the next line what this machine lacks, if anything.
+///
+/// Whoever has all of it elsewhere knows better: so it is told after a failure only.
+fn advised(fault: String) -> String {
+    let lines = [fault].into_iter().chain(packages::advice(&NEEDED));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 /// The launcher's command up to the program.
 pub fn started_by(launcher: &Path, family: Family, ranks: usize) -> Command {
@@ -111,6 +115,10 @@ fn is_root() -> bool {
 
 /// The launcher of the MPI whose compiler programs are built with.
 pub fn launcher() -> Result<(PathBuf, Family), String> {
+    found().map_err(advised)
+}
+
+fn found() -> Result<(PathBuf, Family), String> {
     let compiler = std::env::var_os("MPICC").unwrap_or("mpicc".into());
     let found = in_path(&compiler).ok_or_else(|| {
         format!(
@@ -177,7 +185,7 @@ fn answers(program: &Path, question: &str, word: &str) -> bool {
 
 /// The one program that cargo builds, with every feature.
 pub fn build(arguments: &[String]) -> Result<PathBuf, String> {
-    built(&["build", "--features", "full"], arguments)
+    built(&["build", "--features", "full"], arguments).map_err(advised)
 }
 
 /// The same with default features: nothing has to be installed.

@@ -462,7 +462,7 @@ fn in_words(packages: &[&Package]) -> String {
     }
     let things: Vec<_> = packages
         .iter()
-        .map(|package| format!("{} (feature {})", package.thing, package.feature))
+        .map(|package| format!("{} (for {})", package.thing, package.feature))
         .collect();
     things.join(", ")
 }
@@ -537,7 +537,7 @@ mod tests {
                 panic!("{manager:?} would install without rights");
             };
             assert!(told.contains(line) && told.lines().count() == 1, "{told}");
-            assert!(told.contains("hwloc (feature hwloc)"), "{told}");
+            assert!(told.contains("hwloc (for hwloc)"), "{told}");
         }
     }
 

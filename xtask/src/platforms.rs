@@ -9,7 +9,7 @@
 
 use crate::packages::{self, in_path};
 use crate::steps::{self, Outcome, Steps};
-use crate::wide;
+use crate::{told, wide};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 
@@ -53,7 +53,7 @@ pub fn command() -> ExitCode {
         });
     }
     emulated(&mut steps, &host);
-    if steps.last() == Some(&Outcome::Passed) {
+    if matches!(steps.last(), Some(Outcome::Passed | Outcome::PassedBut(_))) {
         let emulated = rows.iter_mut().find(|row| row.target == EMULATED);
         let tests = emulated.and_then(|row| row.words.last_mut());
         tests.into_iter().for_each(|word| word.push_str(RUN));
@@ -152,7 +152,7 @@ fn emulated(steps: &mut Steps, host: &str) {
             println!("without tests named {test}: {reason}");
         }
         match packages::ensure(&["aarch64".to_string()].into()) {
-            Ok(()) => steps::status(&mut tests_under_qemu()),
+            Ok(()) => told::tests(&mut tests_under_qemu()),
             Err(line) => Outcome::Skipped(line),
         }
     });
@@ -193,7 +193,7 @@ fn tests_under_qemu() -> Command {
     let binaries = packages.map(of).concat();
     cargo.args(binaries.iter().flat_map(|binary| ["--test", binary]));
     let skipped = SKIPPED.iter().flat_map(|(test, _)| ["--skip", test]);
-    cargo.arg("--").args(skipped);
+    cargo.args(["--", told::SHOW]).args(skipped);
     cargo.env("PROPTEST_CASES", "16"); // all is some ten times slower
     let variable = |of: &str| format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_{of}");
     cargo.env(variable("LINKER"), LINKER);
@@ -261,7 +261,7 @@ mod tests {
             "--lib",
             "-p dataflow-numa",
             "--test failures",
-            "-- --skip simulate::",
+            "-- --show-output --skip simulate::",
             LINKER,
             "-L /usr",
         ] {

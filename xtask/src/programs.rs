@@ -31,7 +31,7 @@ const KEYRING: &str = "debian-archive-keyring";
 pub fn programs(steps: &mut Steps) {
     let wanted = ["lapack-programs".to_string()].into();
     if let Err(line) = packages::ensure(&wanted) {
-        steps.step("packages", || Outcome::failed(line));
+        steps.step("packages", || Outcome::Skipped(line));
         return;
     }
     let mut sources = None;

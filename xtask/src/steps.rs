@@ -3,7 +3,8 @@
 //! # Law
 //! A failing step never keeps a later one from running, and nothing is left out in silence:
 //! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
-//! The last line is `N passed, N failed, N skipped`, of steps.
+//! The last line is `N passed, N failed, N skipped`, of steps. Where none could be run, nothing was looked
+//! at, and the command has failed.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -114,18 +115,19 @@ impl Steps {
         self.step(name, || status(command));
     }
 
-    /// Prints the account; success if no step failed.
+    /// Prints the account; success if a step passed and none failed.
     pub fn close(&self) -> ExitCode {
         print!("\n{self}");
-        let failed = self
-            .done
-            .iter()
-            .any(|(_, outcome, _)| matches!(outcome, Outcome::Failed(_)));
-        if failed {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
+        match self.has_passed() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
         }
+    }
+
+    fn has_passed(&self) -> bool {
+        let mut outcomes = self.done.iter().map(|(_, outcome, _)| outcome);
+        let has_failed = outcomes.clone().any(|of| matches!(of, Outcome::Failed(_)));
+        !has_failed && outcomes.any(|of| matches!(of, Outcome::Passed | Outcome::PassedBut(_)))
     }
 }
 
@@ -180,6 +182,9 @@ impl fmt::Display for Steps {
                 }
                 Outcome::Skipped(reason) => writeln!(f, "skipped: {name}: {reason}")?,
             }
+        }
+        if passed + failed == 0 {
+            writeln!(f, "nothing could be run: this is no success")?;
         }
         writeln!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
@@ -312,6 +317,29 @@ mod tests {
             let line = format!("\nskipped: step: {reason}\n");
             assert!(account.contains(&line), "{account}");
         }
+    }
+
+    /// Without MPICH, `cargo xtask mpich` ended as if its tests had passed.
+    #[test]
+    fn a_command_of_which_nothing_could_be_run_has_not_passed() {
+        let lacks = || Outcome::Skipped("no such tool".into());
+        let mut steps = Steps::default();
+        steps.step("first", lacks);
+        assert!(!steps.has_passed());
+        assert!(
+            steps.to_string().contains("nothing could be run"),
+            "{steps}"
+        );
+        steps.step("second", || {
+            Outcome::PassedBut(vec!["no such file (a)".into()])
+        });
+        assert!(steps.has_passed());
+        assert!(
+            !steps.to_string().contains("nothing could be run"),
+            "{steps}"
+        );
+        steps.step("third", || Outcome::failed("one"));
+        assert!(!steps.has_passed());
     }
 
     #[test]

@@ -52,6 +52,10 @@ print(tasks, len(begun & ended), unknown)
 
 /// Runs all readers.
 pub fn viewers(steps: &mut Steps) {
+    if let Err(line) = packages::ensure(&["viewers".to_string()].into()) {
+        steps.step("readers", || Outcome::Skipped(line));
+        return;
+    }
     let folder = steps::target_folder().join("viewers");
     let mut made = Err(String::new());
     steps.step("a traced run", || {
@@ -62,10 +66,6 @@ pub fn viewers(steps: &mut Steps) {
         }
     });
     let Ok(program) = made else { return };
-    if let Err(line) = packages::ensure(&["viewers".to_string()].into()) {
-        steps.step("readers", || Outcome::Skipped(line));
-        return;
-    }
     let traced = |extension: &str| trace(&program, &folder.join(format!("run.{extension}")));
     steps.step("Paje, by pj_dump", || {
         judged(traced("paje").and_then(|run| paje(&run)))
