@@ -191,7 +191,7 @@ fn seconds(played: &[Played]) -> f64 {
     played[0].report.seconds
 }
 
-/// The same by the simulation that knows one machine only, and no engine.
+/// The same by the simulation that knows one machine only, and has a clock of its own.
 fn alone(space: &impl TaskSpace, topology: &Topology, policy: &Policy) -> Simulated {
     let places = Bind::Cores.places(topology, topology.n_cores());
     let costs = Costs {
@@ -270,37 +270,37 @@ const POLICIES: [&str; 11] = [
     "lifo",
 ];
 
-/// A root and no datum from home: then all times are multiples of a unit, and ties are broken alike.
+/// Simultaneous turns have one order in both, and times are in whole nanoseconds.
+fn take_one_course<S: TaskSpace + Copy + Send + Sync + 'static>(space: S, policy: &str) {
+    let topology = machine(4, 6);
+    verify(&space, 1).unwrap();
+    let played = play((space, 1), Some(numa(&topology, policy)), 24, 0);
+    let alone = alone(&space, &topology, &policy.parse().unwrap());
+    assert_eq!(seconds(&played), alone.seconds, "{policy}");
+    assert_eq!(played[0].workers, alone.workers, "{policy}");
+}
+
 #[test]
 fn one_rank_takes_the_course_of_the_simulation_of_its_machine() {
-    let topology = machine(4, 6);
-    for has_priorities in [false, true] {
-        let space = Wave {
-            side: 40,
-            has_priorities,
-        };
-        verify(&space, 1).unwrap();
-        for policy in POLICIES {
-            let played = play((space, 1), Some(numa(&topology, policy)), 24, 0);
-            let alone = alone(&space, &topology, &policy.parse().unwrap());
-            assert_eq!(seconds(&played), alone.seconds, "{policy}");
-            assert_eq!(played[0].workers, alone.workers, "{policy}");
+    for policy in POLICIES {
+        for has_priorities in [false, true] {
+            let side = 40;
+            take_one_course(
+                Wave {
+                    side,
+                    has_priorities,
+                },
+                policy,
+            );
         }
     }
 }
 
-/// Of inputs of the same size the engine names those first that have arrived, the simulation of one machine
-/// those from home.
+/// All policies but the one that places nothing by data deal these out as a world does, round robin.
 #[test]
-fn with_data_from_home_one_rank_takes_as_long_within_five_per_cent() {
-    let topology = machine(4, 6);
-    let space = Cholesky::new(15, 1);
-    verify(&space, 1).unwrap();
-    for policy in POLICIES {
-        let played = play((space, 1), Some(numa(&topology, policy)), 24, 0);
-        let alone = alone(&space, &topology, &policy.parse().unwrap());
-        let ratio = seconds(&played) / alone.seconds;
-        assert!((0.95..1.05).contains(&ratio), "{policy}: {ratio}");
+fn with_data_from_home_one_rank_takes_the_course_of_the_simulation_of_its_machine() {
+    for policy in POLICIES.iter().filter(|policy| **policy != "oblivious") {
+        take_one_course(Cholesky::new(15, 1), policy);
     }
 }
 

@@ -35,7 +35,7 @@ mod numa;
 
 pub use numa::Numa;
 
-use dataflow_core::phantom::{Length, Phantom};
+use dataflow_core::phantom::{Homes, Length, Phantom};
 use dataflow_core::port::{Context, Lengths, Memory};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Erased, TaskSpace};
@@ -221,7 +221,7 @@ impl Stage {
         let body = |task| spend(time(task) + longer());
         let mut phantom = Phantom::of(space).bytes(bytes).body(&body);
         if let Some(floor) = &self.floor {
-            phantom = phantom.on(&**floor, self.rank);
+            phantom = phantom.on(&**floor, Homes::of(space, self.rank));
         }
         self.play_lengths(&Erased::new(&phantom))
     }

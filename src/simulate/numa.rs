@@ -64,13 +64,6 @@ impl Numa {
             round: Duration::from_micros(1),
         }
     }
-
-    /// Seconds that a byte takes longer from the second NUMA node to a worker on the first.
-    fn farther(&self, from: usize, to: usize) -> f64 {
-        let distance = |to| self.topology.distance(from, to);
-        let beyond = distance(to).saturating_sub(distance(from));
-        self.remote_byte * f64::from(beyond) / 10.0
-    }
 }
 
 /// What is under a rank's workers.
@@ -79,8 +72,6 @@ pub(super) struct Floor {
     places: Vec<Place>,
     /// NUMA nodes that have workers.
     crewed: Vec<usize>,
-    /// By NUMA node, from there to each other: seconds a byte.
-    farther: Vec<Vec<f64>>,
     /// By worker: nanoseconds that the inputs of the task that it begins take longer.
     longer: Vec<AtomicU64>,
     /// The same of all tasks of the run.
@@ -94,10 +85,8 @@ impl Floor {
         let places = Bind::Cores.places(&numa.topology, n_workers.max(1));
         let nodes = 0..numa.topology.n_numa_nodes();
         let has_workers = |node: &usize| places.iter().any(|place| place.numa_node == *node);
-        let row = |from| nodes.clone().map(|to| numa.farther(from, to)).collect();
         Arc::new(Floor {
-            crewed: nodes.clone().filter(has_workers).collect(),
-            farther: nodes.clone().map(row).collect(),
+            crewed: nodes.filter(has_workers).collect(),
             longer: places.iter().map(|_| AtomicU64::new(0)).collect(),
             remote: AtomicU64::new(0),
             lanes: Mutex::default(),
@@ -114,10 +103,11 @@ impl Floor {
             let Numa {
                 topology,
                 policy,
+                remote_byte,
                 round,
-                ..
             } = &floor.numa;
-            let lanes = Arc::new(Lanes::new(topology, &floor.places, policy, *round));
+            let lanes = Lanes::new(topology, &floor.places, policy, *round, *remote_byte);
+            let lanes = Arc::new(lanes);
             *floor.lanes() = Some(lanes.clone());
             let clock = clock.clone();
             Arc::new(InWorld { lanes, clock, ring })
@@ -160,17 +150,10 @@ impl Land for Floor {
     }
 
     fn reads(&self, inputs: &[(usize, u64)]) {
-        let (Some(worker), Some(here)) = (worker(), self.here()) else {
-            return;
-        };
-        if let Some(lanes) = &*self.lanes() {
-            lanes.counts_task(worker);
+        if let (Some(worker), Some(lanes)) = (worker(), &*self.lanes()) {
+            let longer = lanes.begins(worker, inputs).as_nanos() as u64;
+            self.longer[worker].store(longer, Ordering::Relaxed);
         }
-        let row = &self.farther[here];
-        let longer = |&(node, bytes): &(usize, u64)| Some(bytes as f64 * row.get(node)?);
-        let seconds: f64 = inputs.iter().filter_map(longer).sum();
-        let nanoseconds = (seconds * 1e9).round() as u64;
-        self.longer[worker].store(nanoseconds, Ordering::Relaxed);
     }
 }
 

@@ -65,8 +65,10 @@ pub struct Phantom<'p, S: TaskSpace> {
     body: &'p (dyn Fn(S::Task) + Sync),
     /// The flows of each class, as the space describes them.
     modes: Box<[Box<[Mode]>]>,
+    /// Whether flows are numbered from the last to the first.
+    last: Option<usize>,
     land: Option<&'p dyn Land>,
-    homes: HomeNodes,
+    homes: HomeData,
 }
 
 /// Where bodies run and data lie: a machine with NUMA nodes, numbered as its executor numbers them.
@@ -74,8 +76,7 @@ pub trait Land: Sync {
     /// The NUMA node of the worker that calls; `None` if it is no worker.
     fn here(&self) -> Option<usize>;
 
-    /// The NUMA node on which the datum of a slot lies before the run; slots are numbered in the order in
-    /// which tasks name them.
+    /// The NUMA node on which the datum of a slot lies before the run; slots are numbered as [`Homes`] says.
     fn home(&self, slot: usize) -> Option<usize>;
 
     /// The body that the calling worker is about to run has inputs of so many bytes there: pairs of a NUMA
@@ -93,8 +94,9 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
             bytes: &|_, _| 0,
             body: &|_| {},
             modes: about.classes().iter().map(modes).collect(),
+            last: None,
             land: None,
-            homes: HomeNodes::default(),
+            homes: HomeData::default(),
         }
     }
 
@@ -111,19 +113,38 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
     /// Where bodies run and data lie, for the tasks of a rank; after [`bytes`](Self::bytes). What a task
     /// makes lies where it runs, what it updates stays where it came. What comes from home lies where the
     /// land says, and has as many bytes as when it leaves the first task that takes it.
-    ///
-    /// Cost: all tasks of the rank are asked for their inputs; some 100 bytes for each slot that they take
-    /// from home.
-    pub fn on(self, land: &'p dyn Land, rank: Rank) -> Self {
-        let homes = match Self::CARRIES {
-            true => HomeNodes::of(self.space, rank, land, self.bytes),
-            false => HomeNodes::default(),
+    pub fn on(self, land: &'p dyn Land, homes: Homes<S>) -> Self {
+        let datum = |(slot, (task, flow))| {
+            let length = Length::new((self.bytes)(task, flow));
+            length.lying_on(land.home(slot))
         };
+        let data = homes.takers.into_iter().enumerate().map(datum);
         Phantom {
+            homes: HomeData {
+                data: Some(Store::new("home", data.collect::<Vec<_>>())),
+                slots: homes.slots,
+            },
             land: Some(land),
-            homes,
             ..self
         }
+    }
+
+    /// The same with flows numbered from the last to the first: where the first of several counts, such as
+    /// of inputs that are equally large, it is the last then. Classes have as many flows as the widest;
+    /// nothing comes through those that are added.
+    pub fn backwards(self) -> Self {
+        let widest = self.modes.iter().map(|modes| modes.len()).max();
+        Phantom {
+            last: widest.and_then(|widest| widest.checked_sub(1)),
+            ..self
+        }
+    }
+
+    /// The number of a flow here as the space has it, and the other way round.
+    fn flow(&self, flow: usize) -> usize {
+        // A flow that is not described stays one.
+        let turned = self.last.and_then(|last| last.checked_sub(flow));
+        turned.unwrap_or(flow)
     }
 
     /// Whether edges of the space carry data at all.
@@ -136,36 +157,73 @@ impl<S: TaskSpace> fmt::Debug for Phantom<'_, S> {
     }
 }
 
-/// The slots from which tasks take data, as far as these lie on a NUMA node.
+/// The slots from which the tasks of a rank take data, numbered in the order in which they name them; none
+/// of a space whose edges carry nothing.
+///
+/// Cost: all tasks of the rank are asked for their inputs; some 100 bytes for each slot.
+///
+/// # Examples
+/// ```
+/// # use dataflow_core::prelude::*;
+/// # use dataflow_core::phantom::Homes;
+/// # use dataflow_core::space::Independent;
+/// let tasks = Independent::new("tasks", 100, |_| Ok(()));
+/// assert!(Homes::of(&tasks, Rank(0)).is_empty());
+/// ```
+pub struct Homes<S: TaskSpace> {
+    slots: SlotNumbers,
+    /// By slot: the first task that takes from it, and through which flow.
+    takers: Vec<(S::Task, usize)>,
+}
+
+/// The number of each slot: the store by its address, and the index.
+type SlotNumbers = HashMap<(usize, usize), usize>;
+
+impl<S: TaskSpace> Homes<S> {
+    /// Those of a rank.
+    pub fn of(space: &S, rank: Rank) -> Self {
+        let (mut slots, mut takers) = (SlotNumbers::new(), Vec::new());
+        if Phantom::<S>::CARRIES {
+            for task in space.tasks(rank) {
+                let mut note = |flow, store: &Store<S::Datum>, index| {
+                    slots.entry((address(store), index)).or_insert_with(|| {
+                        takers.push((task, flow));
+                        takers.len() - 1
+                    });
+                };
+                space.inputs(task, &mut HomeInputs(&mut note));
+            }
+        }
+        Homes { slots, takers }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.takers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.takers.is_empty()
+    }
+}
+
+impl<S: TaskSpace> fmt::Debug for Homes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Homes")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What lies in them, once that is known.
 #[derive(Default)]
-struct HomeNodes {
-    /// The number of each: the store by its address, and the index.
-    slots: HashMap<(usize, usize), usize>,
+struct HomeData {
+    slots: SlotNumbers,
     data: Option<Store<Length>>,
 }
 
-impl HomeNodes {
-    fn of<S: TaskSpace>(
-        space: &S,
-        rank: Rank,
-        land: &dyn Land,
-        bytes: &(dyn Fn(S::Task, usize) -> u64 + Sync),
-    ) -> Self {
-        let (mut slots, mut data) = (HashMap::new(), Vec::new());
-        for task in space.tasks(rank) {
-            let mut note = |flow, store: &Store<S::Datum>, index| {
-                slots.entry((address(store), index)).or_insert_with(|| {
-                    let slot = data.len();
-                    data.push(Length::new(bytes(task, flow)).lying_on(land.home(slot)));
-                    slot
-                });
-            };
-            space.inputs(task, &mut HomeInputs(&mut note));
-        }
-        let data = Some(Store::new("home", data));
-        HomeNodes { slots, data }
-    }
-
+impl HomeData {
     fn find<D: Datum>(&self, store: &Store<D>, index: usize) -> Option<(&Store<Length>, usize)> {
         let data = self.data.as_ref()?;
         let slot = self.slots.get(&(address(store), index))?;
@@ -244,27 +302,30 @@ impl Wire for Length {
     }
 }
 
-/// Passes on the edges between tasks, and those from home if it knows where data lie there.
-struct Between<'v, V>(&'v mut V, Option<&'v HomeNodes>);
+/// Passes on the edges between tasks, and those from home if it is known where data lie there.
+struct Between<'v, 'p, S: TaskSpace, V>(&'v Phantom<'p, S>, &'v mut V);
 
-impl<'p, S: TaskSpace + 'p, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_, V> {
+impl<'p, S: TaskSpace, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_, 'p, S, V> {
     #[inline(always)]
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        self.0.task(flow, source, source_flow);
+        let Between(phantom, from) = self;
+        from.task(phantom.flow(flow), source, phantom.flow(source_flow));
     }
 
     #[inline(always)]
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        if let Some((data, slot)) = self.1.and_then(|homes| homes.find(store, index)) {
-            self.0.home(flow, data, slot);
+        let Between(phantom, from) = self;
+        if let Some((data, slot)) = phantom.homes.find(store, index) {
+            from.home(phantom.flow(flow), data, slot);
         }
     }
 }
 
-impl<'p, S: TaskSpace + 'p, V: Successors<Phantom<'p, S>>> Successors<S> for Between<'_, V> {
+impl<'p, S: TaskSpace, V: Successors<Phantom<'p, S>>> Successors<S> for Between<'_, 'p, S, V> {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.0.task(flow, target, target_flow);
+        let Between(phantom, to) = self;
+        to.task(phantom.flow(flow), target, phantom.flow(target_flow));
     }
 
     #[inline(always)]
@@ -278,7 +339,8 @@ impl<'p, S: TaskSpace + 'p, V: Successors<Phantom<'p, S>>> Successors<S> for Bet
         target: impl Fn(u32) -> S::Task,
         target_flow: usize,
     ) {
-        self.0.range(flow, range, target, target_flow);
+        let Between(phantom, to) = self;
+        to.range(phantom.flow(flow), range, target, phantom.flow(target_flow));
     }
 }
 
@@ -289,6 +351,9 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
     fn describe(&self, about: &mut Description) {
         self.space.describe(about);
         about.soften(Self::CARRIES);
+        if let Some(last) = self.last {
+            about.turn(last + 1);
+        }
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = S::Task> + Send {
@@ -296,12 +361,11 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
     }
 
     fn inputs(&self, task: S::Task, from: &mut impl Inputs<Self>) {
-        let homes = self.land.map(|_| &self.homes);
-        self.space.inputs(task, &mut Between(from, homes));
+        self.space.inputs(task, &mut Between(self, from));
     }
 
     fn successors(&self, task: S::Task, to: &mut impl Successors<Self>) {
-        self.space.successors(task, &mut Between(to, None));
+        self.space.successors(task, &mut Between(self, to));
     }
 
     fn run(&self, task: S::Task, flows: &mut Flows<'_, Length>) -> Result<(), TaskError> {
@@ -313,9 +377,11 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
         (self.body)(task);
         if Self::CARRIES {
             let here = self.land.and_then(Land::here);
-            let modes = self.modes.get(task.class()).into_iter().flatten();
-            for (flow, (slot, mode)) in flows.iter().zip(modes).enumerate() {
-                let is_made = match mode {
+            let modes = self.modes.get(task.class());
+            for (flow, slot) in flows.iter().enumerate() {
+                let flow = self.flow(flow);
+                let mode = modes.and_then(|modes| modes.get(flow));
+                let is_made = match mode.unwrap_or(&Mode::Order) {
                     Mode::Update | Mode::New => true,
                     // What has come is handed on as it is; what would lie at home is made here.
                     Mode::Read | Mode::Optional => slot.is_vacant(),

@@ -247,7 +247,7 @@ struct Run<'a, S: TaskSpace> {
     homes: Mutex<Homes>,
     copies: Box<[AtomicU64]>,
     /// Visits that go on in pieces, by worker.
-    paused: SpinLock<Vec<(usize, Paused<S>)>>,
+    paused: SpinLock<Vec<Option<Paused<S>>>>,
 }
 
 /// What a worker has in hand between two pieces of its visit.

@@ -191,15 +191,15 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     fn pause(&self, worker: usize, paused: (Left, Hand<S>)) {
-        lock(&self.paused).push((worker, Box::new(paused)));
+        let mut all = lock(&self.paused);
+        let needed = all.len().max(worker + 1);
+        all.resize_with(needed, || None);
+        all[worker] = Some(Box::new(paused));
     }
 
     fn resume(&self, worker: usize) -> Option<(Left, Hand<S>)> {
-        let mut all = lock(&self.paused);
-        let place = all.iter().position(|(of, _)| *of == worker)?;
-        let (_, paused) = all.swap_remove(place);
-        drop(all);
-        Some(*paused)
+        let paused = lock(&self.paused).get_mut(worker)?.take();
+        paused.map(|paused| *paused)
     }
 
     #[inline(always)]

@@ -33,6 +33,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             space: self.space,
             about: &self.description,
             rank: self.rank,
+            n_ranks: self.n_ranks(),
             count,
             n_left,
         };
@@ -55,10 +56,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         })
     }
 
+    fn n_ranks(&self) -> u32 {
+        self.abroad
+            .as_ref()
+            .map_or(1, |abroad| abroad.n_ranks as u32)
+    }
+
     /// Says which task is listed on a rank where it is not placed, if one is: the first of some rank.
     pub(super) fn strayed(&self) -> Option<String> {
-        let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
-        (0..n_ranks as u32).find_map(|rank| strayed(self.space, Rank(rank)))
+        (0..self.n_ranks()).find_map(|rank| strayed(self.space, Rank(rank)))
     }
 
     /// Adds the tasks of a dense space that have some of their inputs, but not all.
@@ -101,6 +107,7 @@ struct Stalled<'r, T> {
     space: &'r dyn Asked<T>,
     about: &'r Description,
     rank: Rank,
+    n_ranks: u32,
     count: u64,
     /// Tasks that have got some of their inputs, also those whose names are forgotten.
     n_left: usize,
@@ -157,10 +164,33 @@ impl<T: TaskName> Stalled<'_, T> {
 
     /// Why nothing waits although not all has run.
     fn unreached(&self) -> String {
-        match strayed(self.space, self.rank) {
+        let why = strayed(self.space, self.rank).or_else(|| self.dealt_out());
+        match why {
             Some(text) => format!("; {text}"),
             None => "; none of them was ever reached: a root or an edge is missing".into(),
         }
+    }
+
+    /// Says which task waits for one on a rank that this run does not have, if one does.
+    fn dealt_out(&self) -> Option<String> {
+        let mut found = None;
+        self.space.each_task(self.rank, &mut |task| {
+            self.space.each_source(task, &mut |source| {
+                let rank = self.space.placed(source);
+                if rank.0 >= self.n_ranks {
+                    found.get_or_insert((task, source, rank));
+                }
+            });
+            match found {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        });
+        let (task, source, rank) = found?;
+        let n_ranks = self.n_ranks;
+        Some(format!(
+            "{task:?} waits for {source:?} on {rank}; this run has {n_ranks} rank(s)"
+        ))
     }
 }
 

@@ -11,6 +11,9 @@ use crate::port::{Hint, Wants, most_bytes};
 use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
 use smallvec::SmallVec;
 
+/// By which flow a datum comes, on which NUMA node it lies, and its bytes.
+type Input = (usize, Option<usize>, u64);
+
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether the lane wants to be told of these tasks.
     #[inline(always)]
@@ -18,21 +21,23 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Self::CARRIES && visit.wants > Wants::Priorities
     }
 
-    /// Where the inputs of a task lie: those in `slots`, and those at home.
+    /// Where the inputs of a task lie: those in `slots`, and those at home. Of equally large ones that of the
+    /// first flow counts, wherever it comes from.
     pub(super) fn hint(&self, task: S::Task, slots: &Slots<S::Datum>) -> Hint {
-        let piece = |datum: &S::Datum| (datum.numa_node(), datum.bytes() as u64);
-        let arrived = slots.iter().flatten();
-        let mut pieces: SmallVec<[(Option<usize>, u64); 8]> =
-            arrived.map(|version| piece(version)).collect();
-        let mut look = |_, store: &Store<S::Datum>, index| {
-            pieces.extend(store.peek(index, piece));
+        let input = |flow, datum: &S::Datum| (flow, datum.numa_node(), datum.bytes() as u64);
+        let arrived = slots.iter().enumerate();
+        let arrived = arrived.filter_map(|(flow, slot)| Some(input(flow, slot.as_deref()?)));
+        let mut inputs: SmallVec<[Input; 8]> = arrived.collect();
+        let mut look = |flow, store: &Store<S::Datum>, index| {
+            inputs.extend(store.peek(index, |datum| input(flow, datum)));
         };
         self.space.inputs(task, &mut HomeInputs(&mut look));
+        inputs.sort_by_key(|(flow, ..)| *flow);
         let class = || self.description.classes().get(task.class());
         let makes = || class().is_some_and(|class| class.flows.iter().any(|f| f.mode == Mode::New));
-        let reads = pieces.iter().any(|&(_, bytes)| bytes > 0);
-        let placed = pieces.iter();
-        match most_bytes(placed.filter_map(|&(node, bytes)| Some((node?, bytes)))) {
+        let reads = inputs.iter().any(|&(.., bytes)| bytes > 0);
+        let placed = inputs.iter();
+        match most_bytes(placed.filter_map(|&(_, node, bytes)| Some((node?, bytes)))) {
             Some(node) => Hint::Node(node),
             None if !reads && makes() => Hint::Initialises,
             None => Hint::None,

@@ -117,6 +117,19 @@ impl Description {
         });
     }
 
+    /// Classes have so many flows, of which those that are added carry nothing, and each the last one first.
+    pub(crate) fn turn(&mut self, n: usize) {
+        let none = || Flow {
+            name: "-".into(),
+            mode: Mode::Order,
+            kind: "",
+        };
+        for class in &mut self.classes {
+            class.flows.resize_with(n, none);
+            class.flows.reverse();
+        }
+    }
+
     /// The space's name.
     pub fn space_name(&self) -> &str {
         &self.name

@@ -1,18 +1,17 @@
 //! Lanes: the queues of one run and the workers that rest beside them, for somebody else's virtual time.
 //!
-//! [`simulate`](super::simulate) has a clock of its own and one process. Where an engine runs in virtual
-//! time, with its ranks and messages, this is what a rank's workers take their tasks from.
+//! Where an engine runs in virtual time, in [`simulate`](super::simulate) or in a world of ranks and
+//! messages, this is what the workers of a machine take their tasks from.
 //!
 //! # Law
 //! One worker acts at a time, and says before time passes that it does. Then idle workers that may take
-//! what is queued try, the nearest first, as in [`simulate`](super::simulate): whoever finds a task has it
+//! what is queued try, the nearest first, as the sleep protocol would wake them: whoever finds a task has it
 //! in hand and is woken for it, so nobody is woken in vain.
 
-use super::machine::NoBacklog;
 use crate::crew::Crew;
 use crate::place::Place;
 use crate::policy::{Hint, Policy, Ready};
-use crate::queue::{Habits, KeepingLane, Kit, Queues};
+use crate::queue::{Backlog, Habits, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::sync::held;
@@ -33,7 +32,7 @@ use std::time::Duration;
 ///
 /// let machine = Topology::made_of(&[1, 1], |from, to| if from == to { 10 } else { 20 });
 /// let places = Bind::Cores.places(&machine, 2);
-/// let lanes = Lanes::new(&machine, &places, &Policy::distance(), Duration::from_micros(1));
+/// let lanes = Lanes::new(&machine, &places, &Policy::distance(), Duration::from_micros(1), 1e-9);
 /// let now = Duration::ZERO;
 /// lanes.lend(0, &mut |lane| {
 ///     lane.push(7, 0);
@@ -45,6 +44,8 @@ use std::time::Duration;
 /// assert_eq!(woken, [1]);
 /// assert_eq!(lanes.rest(1, now, false, &mut |_| ()), Rest::ComesIn);
 /// lanes.lend(1, &mut |lane| assert!(lane.pop().is_some()));
+/// // It reads a thousand bytes of the other's NUMA node.
+/// assert_eq!(lanes.begins(1, &[(0, 1000)]), Duration::from_micros(1));
 /// ```
 pub struct Lanes {
     crew: Crew,
@@ -56,6 +57,21 @@ pub struct Lanes {
     workers: Box<[Berth]>,
     resting: Mutex<Resting>,
     round: Duration,
+    /// By NUMA node, from there to each other: seconds that a byte takes longer.
+    farther: Box<[Box<[f64]>]>,
+}
+
+/// Nobody sleeps in virtual time.
+struct NoBacklog;
+
+impl Backlog for NoBacklog {
+    fn has_words_on(&self, _: usize) -> bool {
+        false
+    }
+
+    fn has_mail(&self) -> bool {
+        false
+    }
 }
 
 /// What a worker does that has found no task.
@@ -107,8 +123,15 @@ struct Sleeper {
 
 impl Lanes {
     /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
-    /// every `round`.
-    pub fn new(topology: &Topology, places: &[Place], policy: &Policy, round: Duration) -> Self {
+    /// every `round`. A byte of another NUMA node takes `remote_byte` seconds longer for every 10 by which
+    /// that is farther than the own one: what SLIT calls the time of a local access.
+    pub fn new(
+        topology: &Topology,
+        places: &[Place],
+        policy: &Policy,
+        round: Duration,
+        remote_byte: f64,
+    ) -> Self {
         let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
         let crew = Crew::new(topology, &numa_nodes, policy.reach);
         let n_nodes = crew.n_numa_nodes();
@@ -116,7 +139,14 @@ impl Lanes {
             counters: Counters::new(n_nodes),
             left: Mutex::default(),
         };
+        let farther = |from, to| {
+            let distance = |to| crew.distance(from, to);
+            let beyond = distance(to).saturating_sub(distance(from));
+            remote_byte * f64::from(beyond) / 10.0
+        };
+        let row = |from| (0..n_nodes).map(|to| farther(from, to)).collect();
         Lanes {
+            farther: (0..n_nodes).map(row).collect(),
             queues: Queues::new(policy, &crew),
             wards: Wards::new(&crew, true),
             takers: (0..n_nodes).map(|node| crew.takers(node).into()).collect(),
@@ -128,16 +158,36 @@ impl Lanes {
         }
     }
 
-    /// What each worker has done so far; tasks are those that it was [said](Self::counts_task) to run.
+    /// How many workers there are.
+    pub fn n_workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The NUMA node on which a worker sits.
+    pub fn numa_node(&self, worker: usize) -> usize {
+        self.crew.numa_node(worker)
+    }
+
+    /// What each worker has done so far; tasks are those that it was said to [begin](Self::begins).
     pub fn statistics(&self) -> Vec<WorkerStatistics> {
         let workers = self.workers.iter().enumerate();
         let read = |(worker, berth): (usize, &Berth)| berth.counters.read(worker, &self.crew);
         workers.map(read).collect()
     }
 
-    /// A worker runs one more task.
-    pub fn counts_task(&self, worker: usize) {
+    /// A worker begins one more task, whose inputs are so many bytes each on a NUMA node: how much longer it
+    /// takes than with all of them at hand.
+    pub fn begins(&self, worker: usize, inputs: &[(usize, u64)]) -> Duration {
         self.workers[worker].counters.count_tasks(1);
+        let row = &self.farther[self.numa_node(worker)];
+        let longer = |&(node, bytes): &(usize, u64)| Some(bytes as f64 * row.get(node)?);
+        nanoseconds(inputs.iter().filter_map(longer).sum())
+    }
+
+    /// Where no task runs and workers have looked in vain for long enough, or see nothing: what a user's
+    /// scheduler did wrong, if it did.
+    pub(super) fn at_rest(&self) -> Option<String> {
+        self.queues.at_rest()
     }
 
     /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
@@ -249,9 +299,14 @@ impl Lanes {
 
     /// Lets idle workers try for what is queued where they may take it.
     fn call(&self, now: Duration, wake: &mut dyn FnMut(usize)) {
-        for (node, takers) in self.takers.iter().enumerate() {
+        if self.resting().on.iter().all(Vec::is_empty) {
+            return;
+        }
+        let has_words = |node| self.queues.has_words_on(node, &self.crew);
+        let takers = self.takers.iter().enumerate();
+        for (node, takers) in takers.filter(|(node, _)| has_words(*node)) {
             for &home in takers {
-                while self.has_sleeper(home) && self.queues.has_words_on(node, &self.crew) {
+                while self.has_sleeper(home) && has_words(node) {
                     let Some(worker) = self.resting().last_on(home) else {
                         break;
                     };
@@ -324,6 +379,11 @@ impl Lanes {
         left.habits = kit.habits();
         fault
     }
+}
+
+/// Seconds in whole nanoseconds; none if they are fewer than 0, the longest time there is if they are more.
+pub(super) fn nanoseconds(seconds: f64) -> Duration {
+    Duration::from_nanos((seconds * 1e9).round() as u64)
 }
 
 impl fmt::Debug for Lanes {
@@ -539,7 +599,7 @@ mod tests {
         let (machine, told) = (Topology::made_of(&[1], |_, _| 10), Told::default());
         let places = Bind::Cores.places(&machine, 1);
         let policy = Policy::custom(Arc::new(told.clone()));
-        let lanes = Lanes::new(&machine, &places, &policy, ROUND);
+        let lanes = Lanes::new(&machine, &places, &policy, ROUND, 0.0);
         lanes.lend(0, &mut |lane| lane.measured(0, 1.0));
         assert!(held(&told.0).is_empty());
     }
@@ -549,7 +609,7 @@ mod tests {
     fn begun(policy: &str) -> (Lanes, Vec<usize>) {
         let machine = Topology::made_of(&[1, 1], |from, to| 10 + 10 * from.abs_diff(to) as u32);
         let places = Bind::Cores.places(&machine, 2);
-        let lanes = Lanes::new(&machine, &places, &policy.parse().unwrap(), ROUND);
+        let lanes = Lanes::new(&machine, &places, &policy.parse().unwrap(), ROUND, 0.0);
         lanes.lend(0, &mut |lane| {
             (7..9).for_each(|word| lane.push(word, 0));
             assert!(lane.pop().is_some());

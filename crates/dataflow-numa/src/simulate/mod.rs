@@ -1,37 +1,43 @@
 //! Simulate: what a policy would do on a machine that is not there, in virtual time.
 //!
-//! The tasks are those of a real space, the [policy](crate::policy), its queues and its lanes are the
-//! ones that workers use; only time is made up. A task takes the time of its class, and more for
-//! every byte of input that lies on another NUMA node. First every slot of the space's stores is
-//! initialised by a task of its own, which settles where it lies; then the space is run.
+//! The tasks are those of a real space, the engine is the one that runs it, the [policy](crate::policy), its
+//! queues and its lanes are those that workers use; only time, data and bodies are
+//! [made up](dataflow_core::phantom). A task takes the time of its class, and more for every byte of input
+//! that lies on another NUMA node. First every slot of the space's stores is initialised by a task of its
+//! own, which settles where it lies; then the space is run.
 //!
 //! # Law
-//! One thread, no clock, no chance: the same question has the same answer, to the last bit.
+//! One thread, no clock, no chance: the same question has the same answer, to the last bit. Time passes in
+//! whole nanoseconds.
 //!
 //! # What the model leaves out
 //! Caches, contention for memory and for links (a byte costs the same however many travel), the
 //! time of the queues themselves, and migration of pages. What is slow because many do it at
 //! once looks faster here than it is; so do workers that share a core: each is as fast as alone.
 
+mod initialise;
 mod lanes;
 mod machine;
-mod script;
 #[cfg(test)]
 mod tests;
 
 pub use lanes::{Lanes, Rest};
 
-use crate::crew::Crew;
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
+use dataflow_core::phantom::{Homes, Length, Phantom};
+use dataflow_core::port::{Context, Executor, OfThread};
 use dataflow_core::rank::Rank;
-use dataflow_core::space::TaskSpace;
-use dataflow_core::trace::{Schedule, Trace};
+use dataflow_core::space::{Description, Erased, TaskName, TaskSpace};
+use dataflow_core::trace::{Clock, Trace, Tracer};
+use dataflow_core::{Error, Kind};
+use initialise::Initialise;
+use lanes::nanoseconds;
 use machine::VirtualMachine;
-use script::{Initialise, NumberedSpace};
 use std::fmt;
+use std::time::Duration;
 
 /// What tasks and bytes cost.
 ///
@@ -43,7 +49,7 @@ pub struct Costs {
     pub classes: Vec<f64>,
     /// Seconds of a task that initialises a datum.
     pub initialise: f64,
-    /// Bytes of a datum.
+    /// Bytes of a datum; spaces whose edges carry nothing have none.
     pub bytes: u64,
     /// Seconds of a byte that lies on another NUMA node, for every 10 by which that is farther
     /// than the own one: what SLIT calls the time of a local access.
@@ -93,7 +99,7 @@ pub struct Simulated {
 }
 
 /// Why there is nothing to tell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SimulateError {
     /// Zero workers run nothing.
@@ -112,23 +118,9 @@ pub enum SimulateError {
         /// How many classes have one.
         costs: usize,
     },
-    /// The run ended while tasks waited: the space's edges do not agree.
-    Stalled {
-        /// How many.
-        waiting: usize,
-    },
-    /// Tasks ran twice or never: the space's edges do not agree.
-    NotEachOnce {
-        /// How many ran.
-        ran: u64,
-        /// How many the space lists.
-        tasks: u64,
-    },
-    /// An edge joins rank 0, which is simulated, to another.
-    OtherRank {
-        /// Which one.
-        rank: Rank,
-    },
+    /// The run failed, as it would on a machine: the space's edges do not agree, or one leads to another
+    /// rank than rank 0, which is simulated.
+    Failed(Error),
     /// A user's [scheduler](crate::policy::Scheduler) broke its law.
     SchedulerFailed {
         /// Its name, and what it did.
@@ -147,27 +139,53 @@ impl fmt::Display for SimulateError {
                 f,
                 "tasks of class {class} have no cost: only {costs} classes have one"
             ),
-            SimulateError::Stalled { waiting } => write!(
-                f,
-                "{waiting} tasks still wait for inputs at the end: the edges of the space do not agree"
-            ),
-            SimulateError::NotEachOnce { ran, tasks } => write!(
-                f,
-                "{ran} tasks ran of {tasks}, not each of them once: the edges of the space do not agree"
-            ),
-            SimulateError::OtherRank { rank } => write!(
-                f,
-                "the space is dealt out: an edge joins rank 0 to rank {}, and only rank 0 is simulated",
-                rank.0
-            ),
+            SimulateError::Failed(error) => error.fmt(f),
             SimulateError::SchedulerFailed { what } => f.write_str(what),
         }
     }
 }
 
-impl std::error::Error for SimulateError {}
+impl std::error::Error for SimulateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SimulateError::Failed(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for SimulateError {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            Kind::SchedulerFailed => SimulateError::SchedulerFailed {
+                what: error.message().into(),
+            },
+            _ => SimulateError::Failed(error),
+        }
+    }
+}
 
 impl Simulated {
+    /// What came of a run, of so many classes of tasks.
+    fn of(machine: &VirtualMachine, tasks: u64, n_classes: usize) -> Self {
+        let mut course = machine.course();
+        course.spent.resize(n_classes, (Duration::ZERO, 0));
+        let seconds = course.ended.as_secs_f64();
+        let busy: f64 = course.spent.iter().map(|of| of.0.as_secs_f64()).sum();
+        let available = seconds * machine.n_workers() as f64;
+        let mean = |(all, tasks): &(Duration, u64)| all.as_secs_f64() / (*tasks).max(1) as f64;
+        Simulated {
+            seconds,
+            tasks,
+            idle_share: match available > 0.0 {
+                true => (1.0 - busy / available).max(0.0),
+                false => 0.0,
+            },
+            mean_seconds: course.spent.iter().map(mean).collect(),
+            workers: machine.lanes().statistics(),
+        }
+    }
+
     /// The same as one worker.
     pub fn total(&self) -> Statistics {
         self.workers.iter().map(WorkerStatistics::total).sum()
@@ -190,6 +208,20 @@ impl Costs {
             None => Ok(()),
         }
     }
+
+    /// What tasks of each class of a space take.
+    fn of(&self, space: &impl TaskSpace) -> Result<Vec<Duration>, SimulateError> {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        let costs = self.classes.len();
+        match about.classes().get(costs) {
+            Some(class) => Err(SimulateError::NoCost {
+                class: class.name.clone(),
+                costs,
+            }),
+            None => Ok(self.classes.iter().copied().map(nanoseconds).collect()),
+        }
+    }
 }
 
 /// Runs a space on workers at the given places of a machine, in virtual time. Bodies are not run.
@@ -197,8 +229,8 @@ impl Costs {
 /// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
 ///
 /// # Errors
-/// If a cost is missing or no cost, there are no workers, the space contradicts itself or has edges between
-/// ranks, or a user's scheduler broke its law.
+/// If a cost is missing or no cost, there are no workers, or the run fails: the space contradicts itself or has
+/// edges between ranks, or a user's scheduler broke its law.
 ///
 /// ```
 /// use dataflow_core::space::Independent;
@@ -221,8 +253,8 @@ pub fn simulate<S: TaskSpace>(
     policy: &Policy,
     costs: &Costs,
 ) -> Result<Simulated, SimulateError> {
-    let machine = (topology, places, policy);
-    play(space, machine, costs, None)
+    let played = play(space, (topology, places, policy), costs, false);
+    played.map(|(simulated, _)| simulated)
 }
 
 /// The same, with the trace that such a run would leave: who runs which task when.
@@ -250,10 +282,8 @@ pub fn simulate_traced<S: TaskSpace>(
     policy: &Policy,
     costs: &Costs,
 ) -> Result<(Simulated, Trace), SimulateError> {
-    let machine = (topology, places, policy);
-    let mut schedule = Schedule::new(places.len());
-    let simulated = play(space, machine, costs, Some(&mut schedule))?;
-    Ok((simulated, schedule.trace(space)))
+    let (simulated, trace) = play(space, (topology, places, policy), costs, true)?;
+    Ok((simulated, trace.unwrap_or_default()))
 }
 
 /// Topology, places of workers on it, and what they do.
@@ -263,36 +293,44 @@ fn play<S: TaskSpace>(
     space: &S,
     (topology, places, policy): Simulant<'_>,
     costs: &Costs,
-    schedule: Option<&mut Schedule>,
-) -> Result<Simulated, SimulateError> {
+    is_traced: bool,
+) -> Result<(Simulated, Option<Trace>), SimulateError> {
     costs.check()?;
     if places.is_empty() {
         return Err(SimulateError::NoWorkers);
     }
-    let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
-    let crew = Crew::new(topology, &numa_nodes, policy.reach);
-    let mut machine = VirtualMachine::new(&crew, policy, costs.round);
+    let classes = costs.of(space)?;
+    let round = nanoseconds(costs.round);
+    let lanes = || Lanes::new(topology, places, policy, round, costs.remote_byte);
 
-    let failed = |what| SimulateError::SchedulerFailed { what };
-    let mut graph = NumberedSpace::new(space, &crew, costs)?;
-    graph.is_of_one_rank()?;
-    let mut initialise = Initialise::new(graph.n_homes(), costs.initialise);
-    machine.play(&mut initialise).map_err(failed)?;
-    graph.settle(initialise.into_homes());
+    let homes = Homes::of(space, Rank(0));
+    let machine = VirtualMachine::new(lanes(), Vec::new());
+    let initialise = Initialise::new(&machine, homes.len(), nanoseconds(costs.initialise));
+    run(&Erased::new(&initialise), &machine)?;
 
-    let mut machine = VirtualMachine::new(&crew, policy, costs.round);
-    graph.schedule = schedule;
-    let played = machine.play(&mut graph).map_err(failed)?;
-    graph.is_whole()?;
-    let available = played.seconds * places.len() as f64;
-    Ok(Simulated {
-        seconds: played.seconds,
-        tasks: played.tasks,
-        idle_share: match available > 0.0 {
-            true => (1.0 - played.busy / available).max(0.0),
-            false => 0.0,
-        },
-        mean_seconds: graph.mean_seconds(),
-        workers: machine.statistics().collect(),
-    })
+    let machine = VirtualMachine::new(lanes(), initialise.nodes());
+    let bytes = |_, _| costs.bytes;
+    let body = |task: S::Task| machine.spend(task.class(), classes[task.class()]);
+    let mut phantom = Phantom::of(space).bytes(&bytes).body(&body);
+    if costs.ties == Ties::Last {
+        phantom = phantom.backwards();
+    }
+    let clock = Clock::given(machine.clock());
+    let tracer = is_traced.then(|| Tracer::with_clock(usize::MAX, clock));
+    let mut on = Context::new(&machine);
+    if let Some(tracer) = &tracer {
+        on = on.traced_by(tracer);
+    }
+    let tasks = run(&Erased::new(&phantom.on(&machine, homes)), &on)?;
+    let trace = tracer.and_then(|tracer| tracer.take().pop());
+    Ok((Simulated::of(&machine, tasks, classes.len()), trace))
+}
+
+/// Runs a space, also in the midst of a body: no worker of the caller's is waited for. How many tasks ran.
+fn run(space: &Erased<'_, Length>, on: &dyn Executor) -> Result<u64, Error> {
+    let mut own = OfThread::default();
+    own.swap();
+    let report = dataflow_core::run(space, on);
+    own.swap();
+    report.map(|report| report.tasks)
 }
