@@ -39,7 +39,7 @@ mod stage;
 #[path = "calibrate/work.rs"]
 mod work;
 
-use common::cli::costs::{Costs, Overhead};
+use common::cli::costs::{CostFile, Overhead};
 use common::cli::settings::ROOM;
 use common::cli::{self, Failure, Outcome, Settings};
 use common::problem::{File, InAnyPrecision, backend, by_precision};
@@ -197,10 +197,10 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// What is known before: of the file, where it is kept or two ranks add to it.
-    fn before(&self, file: &Path) -> Result<Costs, Failure> {
+    fn before(&self, file: &Path) -> Result<CostFile, Failure> {
         match (self.runtime.n_ranks(), self.own.keep) {
-            (1, false) => Ok(Costs::default()),
-            (1 | 2, _) => Ok(Costs::read(file)?),
+            (1, false) => Ok(CostFile::default()),
+            (1 | 2, _) => Ok(CostFile::read(file)?),
             (ranks, _) => {
                 let text = format!("--ranks {ranks}: messages are measured between 2");
                 Err(Failure::refused(text))
@@ -236,7 +236,7 @@ impl Bench<'_> {
     }
 
     /// With what has been measured: kernels, and by one process the runtime as well; messages.
-    fn costs<T: Scalar>(&self, before: Costs, samples: &Samples) -> Result<Costs, Failure> {
+    fn costs<T: Scalar>(&self, before: CostFile, samples: &Samples) -> Result<CostFile, Failure> {
         let mut costs = before;
         costs.add(samples.kernels());
         if self.runtime.n_ranks() == 1 {

@@ -33,7 +33,7 @@ use dataflow::linalg::matrix::transfer::{Turn, transfer};
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::needs;
 use dataflow::linalg::product::{Operand, residual};
-use dataflow::linalg::refine::{Outcome as Refinement, bounds};
+use dataflow::linalg::refine::{Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
 use dataflow::{Monitor, Runtime};

@@ -169,10 +169,10 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
 /// Transports of the library, with shorter messages than they have by themselves; the guide has
 /// [one written from nothing](crate::guide::transport).
 /// ```
-/// use dataflow::mpi::transport::{Limits, local};
+/// use dataflow::mpi::transport::{MessageLimits, local};
 /// use dataflow::prelude::*;
 ///
-/// let limits = Limits { message_bytes: 100, largest_tag: 7, in_order: true };
+/// let limits = MessageLimits { message_bytes: 100, largest_tag: 7, in_order: true };
 /// let ends = local::connect_with(3, limits);
 /// let sum = dataflow::launch_over(Runtime::builder().threads(1), ends, |runtime| {
 ///     runtime.all_reduce(runtime.rank().0, |a, b| a + b)
@@ -365,9 +365,9 @@ fn under_mpi<R, E: From<Error>>(
     settings: &RuntimeBuilder,
     program: &(impl Fn(&Runtime) -> Result<R, E> + Sync),
 ) -> Result<R, E> {
-    use dataflow_mpi::transport::mpi::{Sizes, World};
+    use dataflow_mpi::transport::mpi::{MpiWorld, Sizes};
     let launched = Launched::of(variable)?;
-    let world = World::begin()?;
+    let world = MpiWorld::begin()?;
     let (rank, n_ranks) = world.here();
     let mpi = start::Mpi {
         n_ranks: world.n_ranks(),

@@ -6,12 +6,12 @@ mod ends;
 mod line;
 
 use common::cli::costs;
-use costs::{Asked, Costs, Kernel, Network, Numa, Overhead, Pace, Takes};
+use costs::{Asked, CostFile, Kernel, Network, Numa, Overhead, Pace, Takes};
 use dataflow::core::space::Independent;
 use dataflow::mpi;
 use dataflow::numa::Policy;
 use dataflow::prelude::*;
-use dataflow::simulate::{Cluster, Costs as OfMessages, Machine, Played, Weather};
+use dataflow::simulate::{Cluster, Machine, MessageCosts, Played, Weather};
 use dataflow::trace::Span;
 use ends::end;
 use line::Line;
@@ -127,10 +127,10 @@ fn on_one_rank_a_chain_takes_its_length_and_a_fork_its_rounds() {
 /// Ten microseconds on the way, three for the sender, two for the receiver, a byte a nanosecond.
 fn two_ranks() -> Machine {
     let micros = Duration::from_micros;
-    let costs = OfMessages {
+    let costs = MessageCosts {
         send: micros(3),
         receive: micros(2),
-        ..OfMessages::default()
+        ..MessageCosts::default()
     };
     let cluster = Cluster {
         costs,
@@ -263,9 +263,9 @@ fn with(from: &str, to: &str) -> String {
 
 #[test]
 fn a_file_of_costs_is_read_as_it_was_written() {
-    let costs = Costs::parse(&with("any", "some")).unwrap();
+    let costs = CostFile::parse(&with("any", "some")).unwrap();
     let text = serde_json::to_string_pretty(&costs).unwrap();
-    assert_eq!(Costs::parse(&text).unwrap(), costs, "{text}");
+    assert_eq!(CostFile::parse(&text).unwrap(), costs, "{text}");
     let local = costs.networks["local"];
     assert_eq!(
         (local.ranks_on_a_host, local.copied_bytes_per_second),
@@ -322,12 +322,12 @@ fn a_wrong_file_of_costs_is_refused_with_key_line_and_what_is_allowed() {
         ),
         ("\"cores\": 2", "\"cores\": two", &["cores", "line 3"]),
     ] {
-        let wrong = Costs::parse(&with(from, to)).unwrap_err().to_string();
+        let wrong = CostFile::parse(&with(from, to)).unwrap_err().to_string();
         for word in says {
             assert!(wrong.contains(word), "{to}: no {word:?} in {wrong}");
         }
     }
-    let nowhere = Costs::read("nowhere.json".as_ref())
+    let nowhere = CostFile::read("nowhere.json".as_ref())
         .unwrap_err()
         .to_string();
     assert!(nowhere.starts_with("nowhere.json: "), "{nowhere}");
@@ -361,9 +361,9 @@ fn the_line_that_says_most_counts_and_between_tile_orders_its_rate() {
         kernel(300, 1, 250.0),
         kernel(100, 2, 800.0),
     ];
-    let costs = Costs {
+    let costs = CostFile {
         kernels,
-        ..Costs::default()
+        ..CostFile::default()
     };
     let time = |class: &str, nb, workers| {
         let asked = Asked {
@@ -389,9 +389,9 @@ fn the_line_that_says_most_counts_and_between_tile_orders_its_rate() {
     ] {
         assert_eq!(time(class, nb, workers), expected, "{class} {nb} {workers}");
     }
-    let none = Costs {
+    let none = CostFile {
         kernels: vec![kernel(100, 1, 500.0)],
-        ..Costs::default()
+        ..CostFile::default()
     };
     let asked = Asked {
         graph: "few",
@@ -416,16 +416,16 @@ fn a_larger_matrix_and_more_ranks_have_lines_of_their_own() {
         ranks: Some(ranks),
         ..kernel(100, 2, nanoseconds)
     };
-    let with = |kernels| Costs {
+    let with = |kernels| CostFile {
         kernels,
-        ..Costs::default()
+        ..CostFile::default()
     };
     let mut costs = with(vec![
         line(1000, 1, 500.0),
         line(3000, 1, 700.0),
         line(1000, 2, 900.0),
     ]);
-    let time = |costs: &Costs, n, ranks| {
+    let time = |costs: &CostFile, n, ranks| {
         let asked = Asked {
             graph: "few",
             class: "Task",
@@ -462,7 +462,7 @@ fn what_is_fixed_of_a_time_does_not_grow_with_operations() {
             "{{ \"kernels\": [ {{ \"nanoseconds\": 500, \"flops\": 1000, \"fixed_nanoseconds\": {fixed} }} ] }}"
         )
     };
-    let costs = Costs::parse(&text(200.0)).unwrap();
+    let costs = CostFile::parse(&text(200.0)).unwrap();
     let asked = Asked {
         graph: "any",
         class: "Task",
@@ -475,7 +475,7 @@ fn what_is_fixed_of_a_time_does_not_grow_with_operations() {
     let pace = costs.pace(&asked).unwrap();
     let time = |flops| pace.time(flops, None, false).as_nanos();
     assert_eq!((time(0.0), time(1000.0), time(2000.0)), (200, 500, 800));
-    let wrong = Costs::parse(&text(501.0)).unwrap_err().to_string();
+    let wrong = CostFile::parse(&text(501.0)).unwrap_err().to_string();
     assert!(wrong.contains("a part of the `nanoseconds`"), "{wrong}");
 }
 
@@ -524,7 +524,7 @@ fn a_line_through_measured_points_has_their_fixed_part_and_their_slope() {
 #[test]
 fn ranks_have_equal_parts_of_the_numa_nodes_of_their_host() {
     let text = |numa: &str| format!("{{ \"kernels\": [], \"numa\": {numa} }}");
-    let numa = |told: &str| Costs::parse(&text(told)).map(|costs| costs.numa.unwrap());
+    let numa = |told: &str| CostFile::parse(&text(told)).map(|costs| costs.numa.unwrap());
     let four = numa("{ \"cores\": [6, 6, 6, 6] }").unwrap();
     let part = |ranks| four.of_rank(ranks, Policy::distance());
     for (ranks, nodes, cores) in [(1, 4, 24), (2, 2, 12), (4, 1, 6), (8, 1, 3)] {
@@ -532,7 +532,7 @@ fn ranks_have_equal_parts_of_the_numa_nodes_of_their_host() {
         let there_are = (topology.n_numa_nodes(), topology.n_cores());
         assert_eq!(there_are, (nodes, cores), "{ranks} ranks");
     }
-    let costs = Costs::parse(&text("{ \"cores\": [6, 2] }")).unwrap();
+    let costs = CostFile::parse(&text("{ \"cores\": [6, 2] }")).unwrap();
     assert_eq!(costs.cores_of_a_host(), Some(8));
     let of_two = part(2).unwrap();
     let distance = |to| of_two.topology.distance(0, to);

@@ -7,7 +7,7 @@
 use super::figure::{Curve, Figure, Finding, Point};
 use super::machine::Machine;
 use super::run::{Answer, Question};
-use super::sphere::{On, Sphere, mesh};
+use super::sphere::{Places, Sphere, mesh};
 use super::world::Outcome;
 use dataflow::mpi::Settings;
 use dataflow::simulate::{self, Stage};
@@ -140,7 +140,7 @@ const TABLE_4: [(u32, usize, usize, f64); 10] = [
 
 /// Table 4: shallow water in the paper's blocks, as a sequence and as a space.
 pub fn shallow_water(machine: &Machine, quick: bool) -> Outcome<Figure> {
-    let mesh = mesh(On::Fibonacci, NODES)?;
+    let mesh = mesh(Places::Fibonacci, NODES)?;
     let (mut sequence, mut space) = (Vec::new(), Vec::new());
     for (hosts, blocks, in_each, published) in
         TABLE_4.into_iter().step_by(if quick { 3 } else { 1 })

@@ -6,7 +6,7 @@
 //! the number that the factor was taken from is the model's.
 
 use super::world::Outcome;
-use dataflow::mpi::transport::simulated::{Cluster, Costs, Shared, Weather};
+use dataflow::mpi::transport::simulated::{Cluster, MessageCosts, Shared, Weather};
 use dataflow::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -45,13 +45,13 @@ struct Way {
 }
 
 impl Way {
-    fn costs(&self) -> Costs {
-        Costs {
+    fn costs(&self) -> MessageCosts {
+        MessageCosts {
             send: micros(self.send),
             receive: micros(self.receive),
             gap: micros(self.gap),
             copied_bytes_per_second: self.copied * 1e9,
-            ..Costs::default()
+            ..MessageCosts::default()
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::world::Outcome;
 use applications::shallow_water::block::{Block, Physics};
 use applications::shallow_water::cases::State;
-use applications::shallow_water::nodes::{self, Places};
+use applications::shallow_water::nodes;
 use applications::shallow_water::pattern::{Mesh, Pattern};
 use applications::shallow_water::prepare;
 use applications::shallow_water::sequence::{Data, program};
@@ -16,7 +16,7 @@ use dataflow::Runtime;
 use dataflow::sequence::record::Recorded;
 use std::sync::Arc;
 
-pub use applications::shallow_water::nodes::Places as On;
+pub use applications::shallow_water::nodes::Places;
 
 /// Neighbours of a node, itself among them.
 const STENCIL: usize = 31;

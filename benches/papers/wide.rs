@@ -9,7 +9,7 @@ mod blackscholes;
 mod swaptions;
 
 use super::machine::Machine;
-use super::sphere::{self, On, Sphere};
+use super::sphere::{self, Places, Sphere};
 use super::world::Outcome;
 use dataflow::mpi::{Drive, Settings};
 use dataflow::prelude::*;
@@ -68,7 +68,7 @@ pub fn rows(quick: bool) -> Outcome<Vec<Row>> {
 }
 
 fn shallow_water(nodes: usize) -> Outcome<Row> {
-    let mesh = sphere::mesh(On::Icosahedral, nodes)?;
+    let mesh = sphere::mesh(Places::Icosahedral, nodes)?;
     let (nb, steps) = (512, 20);
     let sphere = Arc::new(Sphere::new(&mesh, nb, HOSTS, steps));
     row(

@@ -4,9 +4,9 @@ use super::Bench;
 use super::kernels::quantile;
 use super::samples::{Run, Samples};
 use super::stage::Stage;
-use super::work::{Routine, Shape, Work};
-use common::cli::costs::Costs;
-use common::cli::settings::Transport as Named;
+use super::work::{Instance, Routine, Shape};
+use common::cli::costs::CostFile;
+use common::cli::settings;
 use common::cli::simulated::{Asking, Simulator, Theatre};
 use common::cli::{Failure, Outcome};
 use dataflow::Transport;
@@ -36,7 +36,11 @@ impl Row {
 
 impl Bench<'_> {
     /// The runs that were made, by stages.
-    pub fn compare<T: Scalar>(&self, costs: Costs, samples: Samples) -> Result<Vec<Row>, Failure> {
+    pub fn compare<T: Scalar>(
+        &self,
+        costs: CostFile,
+        samples: Samples,
+    ) -> Result<Vec<Row>, Failure> {
         let costs = Arc::new(costs);
         let row = |((stage, routine, n), runs): (Run, Vec<f64>)| {
             let shape = Shape {
@@ -61,7 +65,7 @@ impl Bench<'_> {
     /// Seconds of the median of as many simulated runs.
     fn simulated<T: Scalar>(
         &self,
-        costs: &Arc<Costs>,
+        costs: &Arc<CostFile>,
         stage: Stage,
         routine: Routine,
         shape: Shape,
@@ -71,9 +75,9 @@ impl Bench<'_> {
             n_ranks: stage.n_ranks,
             threads: Some(stage.threads),
             transport: match self.runtime.transport() {
-                Transport::Tcp => Named::Tcp,
-                Transport::Mpi => Named::Mpi,
-                _ => Named::Local,
+                Transport::Tcp => settings::Transport::Tcp,
+                Transport::Mpi => settings::Transport::Mpi,
+                _ => settings::Transport::Local,
             },
             policy: self.runtime.workers().policy().clone(),
             drive: self.settings.drive,
@@ -83,7 +87,7 @@ impl Bench<'_> {
             seed: self.settings.seed,
             is_traced: false,
         };
-        let work = Work::<T>::new(routine, shape, Rank(0), Arc::new(Heap), self.backend)?;
+        let work = Instance::<T>::new(routine, shape, Rank(0), Arc::new(Heap), self.backend)?;
         let theatre = Theatre::of(costs.clone(), &asking)?;
         let show = move |simulator: &Simulator<'_>| work.show(simulator);
         let runs = theatre.play(show, self.own.passes * self.rounds + 1)?;

@@ -5,7 +5,7 @@ use super::between::Between;
 use super::line::Line;
 use super::samples::tracing;
 use super::stage::Stage;
-use super::work::{Hear, Routine, Shape, Work};
+use super::work::{Hear, Instance, Routine, Shape};
 use common::cli::Failure;
 use common::cli::costs::{Kernel, Takes};
 use common::cli::simulated::Edges;
@@ -66,7 +66,7 @@ impl Bench<'_> {
     ) -> Result<(Vec<(Of, Taken)>, Between), Failure> {
         let stage = Stage::of(runtime);
         let memory = runtime.memory();
-        let work = Work::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
+        let work = Instance::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
         let mut graph = Graph {
             n_ranks: stage.n_ranks as u32,
             ..Graph::default()

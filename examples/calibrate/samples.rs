@@ -4,7 +4,7 @@ use super::Bench;
 use super::between::Between;
 use super::kernels::{Of, Taken, shapes};
 use super::stage::Stage;
-use super::work::{Routine, Shape, Work};
+use super::work::{Instance, Routine, Shape};
 use common::cli::Failure;
 use common::cli::costs::Kernel;
 use dataflow::Runtime;
@@ -84,7 +84,7 @@ impl Bench<'_> {
         runtime: &Runtime,
     ) -> Result<Vec<f64>, Failure> {
         let memory = runtime.memory();
-        let work = Work::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
+        let work = Instance::<T>::new(routine, shape, runtime.rank(), memory, self.backend)?;
         let mut runs = Vec::new();
         for _ in 0..=COMPARED * self.rounds {
             work.fill(runtime)?;

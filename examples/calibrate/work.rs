@@ -88,7 +88,7 @@ impl Routine {
 }
 
 /// A routine with its matrices, on one rank.
-pub struct Work<T: Scalar> {
+pub struct Instance<T: Scalar> {
     backend: Backend,
     a: TiledMatrix<T>,
     beside: Beside<T>,
@@ -130,7 +130,7 @@ impl Hear for &Simulator<'_> {
     }
 }
 
-impl<T: Scalar> Work<T> {
+impl<T: Scalar> Instance<T> {
     /// With matrices that have no tiles yet.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl<T: Scalar> Work<T> {
             }
             Routine::Matmul => Beside::Matrices(matrix(), matrix()),
         };
-        Ok(Work { backend, a, beside })
+        Ok(Instance { backend, a, beside })
     }
 
     /// Fills the matrices anew; where rows are swapped, with one in which every row is as likely as any

@@ -13,7 +13,7 @@ use dataflow::linalg::kernel::{Backend, Op};
 use dataflow::linalg::matrix::{Entries, Layout, LayoutError, Tile, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::qr::{self, Options, Reflectors};
-use dataflow::linalg::refine::{self, Outcome};
+use dataflow::linalg::refine::{self, Refinement};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, lu};
 use dataflow::{Monitor, Report, Runtime};
@@ -137,7 +137,7 @@ pub enum Factors<T: Scalar> {
     /// A itself: factors of its adjoint live only while they are solved with.
     Wide(TiledMatrix<T>, Options),
     /// A itself, or in the end its factors; what happened, once there is a solution.
-    Mixed(TiledMatrix<T>, OnceCell<(Outcome, refine::Factors<T>)>),
+    Mixed(TiledMatrix<T>, OnceCell<(Refinement, refine::Factors<T>)>),
 }
 
 impl<T: Scalar> Factors<T> {
@@ -230,7 +230,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// What became of half the precision.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&Refinement> {
         match self {
             Factors::Mixed(_, found) => found.get().map(|(outcome, _)| outcome),
             _ => None,

@@ -50,7 +50,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use dataflow_mpi::transport::simulated::{Cluster, Costs, Hung, Shared, Weather};
+pub use dataflow_mpi::transport::simulated::{Cluster, Hung, MessageCosts, Shared, Weather};
 
 /// Ranks of so many workers each, and what is between them.
 ///

@@ -5,7 +5,7 @@
 use dataflow_core::phantom::Land;
 use dataflow_core::port::{Block, Lane, Memory};
 use dataflow_core::rank::Rank;
-use dataflow_mpi::transport::simulated::{Queues, Ring, VirtualWorkers, World, worker};
+use dataflow_mpi::transport::simulated::{Ring, VirtualQueues, VirtualWorkers, World, worker};
 use dataflow_numa::simulate::{Lanes, Rest};
 use dataflow_numa::{Bind, Place, Policy, Topology, WorkerStatistics};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -197,7 +197,7 @@ struct InWorld {
     ring: Ring,
 }
 
-impl Queues for InWorld {
+impl VirtualQueues for InWorld {
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
         self.lanes.lend(worker, visit)
     }

@@ -6,9 +6,9 @@ use crate::types::{Noise, definite};
 use crate::world::World;
 use crate::{EXTENTS, RIGHT_HAND_SIDES, TILE_ORDERS, is_sane};
 use dataflow::linalg::LinalgError;
-use dataflow::linalg::cholesky::{Factor, Inverse, condition as estimate, substitution};
+use dataflow::linalg::cholesky::{self, Factor, Inverse, substitution};
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::{Adjoint, Layout, TiledMatrix};
+use dataflow::linalg::matrix::{AdjointEntries, Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
 
 const THRESHOLD: f64 = 30.0;
@@ -41,7 +41,7 @@ fn lower<T: Scalar>(world: &World, a: &Dense, upper: bool, nb: usize) -> TiledMa
     };
     let layout = Layout::lower(a.rows, nb).unwrap();
     match upper {
-        true => world.spread(layout, &Adjoint(&triangle)),
+        true => world.spread(layout, &AdjointEntries(&triangle)),
         false => world.spread(layout, &triangle),
     }
 }
@@ -91,7 +91,7 @@ fn case<T: Scalar>(
         tally.ratio("potri", (off, scale), THRESHOLD, what);
     }
     if world.is_alone() && n > 0 {
-        let estimated = estimate(&l, a.norm(), Backend::Auto, on).unwrap();
+        let estimated = cholesky::condition(&l, a.norm(), Backend::Auto, on).unwrap();
         estimation(tally, "pocon", (estimated, condition), what);
     }
     for n_rhs in RIGHT_HAND_SIDES {

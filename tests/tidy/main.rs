@@ -13,12 +13,14 @@
 mod cargo;
 mod circles;
 mod markdown;
+mod names;
 mod rust;
 mod tree;
 
 use cargo::{metadata, wrong_dependencies};
 use circles::circles;
 use markdown::{is_relative, links, read_map, resolve};
+use names::{wrong_imports, wrong_types};
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
 use tree::{begins_a_path, identifiers, is_in, judge, lines_with, room_of};
@@ -340,6 +342,18 @@ fn no_modules_use_each_other_in_circles_but_those_that_are_named() {
         }
         offenders
     });
+}
+
+#[test]
+fn no_import_renames_but_those_that_are_named() {
+    judge(wrong_imports);
+}
+
+/// `Traffic` was what ranks send and what came from a NUMA node; `Posted`, `Limits`, `Window` and more had two
+/// meanings likewise, and their importers names of their own.
+#[test]
+fn no_public_types_share_a_name_but_those_that_are_named() {
+    judge(wrong_types);
 }
 
 #[test]

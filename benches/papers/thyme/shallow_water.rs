@@ -1,6 +1,6 @@
 //! Shallow water: 163,842 nodes in blocks of 512, 20 steps; not in the paper.
 
-use super::sphere::{self, On, Sphere};
+use super::sphere::{self, Places, Sphere};
 use super::{Application, Outcome, Part, RANKS};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl Waves {
         } else {
             (163_842, 512, 20)
         };
-        let mesh = sphere::mesh(On::Icosahedral, nodes)?;
+        let mesh = sphere::mesh(Places::Icosahedral, nodes)?;
         Ok(Waves(Sphere::new(&mesh, nb, RANKS, steps)))
     }
 }

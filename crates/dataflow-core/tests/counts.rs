@@ -7,7 +7,7 @@ use dataflow_core::port::{Context, Courier, Shuffled, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_core::space::Erased;
-use dataflow_core::space::counts::{Counting, Counts, Sending, Traffic, Work};
+use dataflow_core::space::counts::{CountedWork, Counting, Counts, Sending, Traffic};
 use specimen::cholesky::Task;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mixed, Mutant, Mutation, Twist, Wavefront, digest, within};
@@ -190,7 +190,7 @@ fn the_bounds_of_cholesky_are_those_of_the_formulas() {
         let counts = Counting::of(&space, 6).cost(&weight).count().unwrap();
         assert_eq!(counts.tasks(), Cholesky::n_tasks(nt.into()));
         assert_eq!(counts.cost(), f64::from(nt.pow(3)));
-        let Work { tasks, cost, .. } = counts.path;
+        let CountedWork { tasks, cost, .. } = counts.path;
         let path = (3 * u64::from(nt) - 2, f64::from(9 * nt - 10));
         assert_eq!((tasks, cost), path, "nt = {nt}");
         let of_rank = |rank| space.tasks(Rank(rank)).map(weight).sum::<f64>();

@@ -4,7 +4,7 @@ mod specimen;
 
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
-use dataflow_core::space::{Erased, Fault, TaskName};
+use dataflow_core::space::{Contradiction, Erased, TaskName};
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
@@ -72,7 +72,7 @@ fn what_is_proved_of_a_space_is_proved_of_it_behind_a_pointer() {
     let all = mutations(&space, 1, size::STRIDE);
     for mutation in tried(&all, size::BY_MIRI) {
         let mutant = Mutant::new(&space, mutation);
-        let told = |found: Result<(), _>| found.map_err(|fault: Fault| fault.to_string());
+        let told = |found: Result<(), _>| found.map_err(|fault: Contradiction| fault.to_string());
         let expected = told(verify(&mutant, 1));
         assert_eq!(told(verify(&Erased::new(&mutant), 1)), expected);
     }

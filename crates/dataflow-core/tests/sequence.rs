@@ -4,7 +4,7 @@ use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::sequence::{
-    Handle, Reduce, Scope, Sifted, Window, commute, read, reduce, scope, scope_inside, update,
+    Handle, Reduce, Scope, Sifted, TaskWindow, commute, read, reduce, scope, scope_inside, update,
     write,
 };
 use dataflow_core::{TaskError, run, space::Independent};
@@ -572,9 +572,9 @@ fn a_cancelled_scope_that_has_left_something_out_does_not_succeed() {
         });
         assert_eq!(asks, Some(Kind::Cancelled), "a program that was told so");
         let open = cancelled(&|s, monitor| {
-            s.set_window(Window {
+            s.set_window(TaskWindow {
                 bytes: 0,
-                ..Window::default()
+                ..TaskWindow::default()
             });
             let total = s.handle(0u64);
             s.name("add").bytes(1).task(reduce(&total), |sum| *sum += 1);
@@ -765,7 +765,7 @@ fn a_parent_keeps_what_it_accesses_until_its_last_descendant_has_ended() {
 }
 
 /// A task that fails in its own way, in the third child of a child of a child.
-fn deep<O: dataflow_core::sequence::Outcome + Send + 'static>(
+fn deep<O: dataflow_core::sequence::BodyOutcome + Send + 'static>(
     on: &dyn Executor,
     way: impl Fn() -> O + Send + Sync + Copy + 'static,
 ) -> (dataflow_core::Error, u64) {
@@ -983,9 +983,9 @@ fn a_stopped_scope_drops_what_is_inserted_and_the_program_can_ask() {
             let (held, kept) = (AtomicU64::new(0), AtomicU64::new(0));
             let monitor = Monitor::new();
             let ended = scope(&Context::new(&*on).watched_by(&monitor), |s| {
-                s.set_window(Window {
+                s.set_window(TaskWindow {
                     tasks: size::STOPPED.0,
-                    ..Window::default()
+                    ..TaskWindow::default()
                 });
                 let n = s.handle(0u64);
                 s.task(write(&n), |_| assert!(cancels, "the first task panics"));
@@ -1027,9 +1027,9 @@ fn a_stopped_scope_drops_what_is_inserted_and_the_program_can_ask() {
 fn a_body_that_fails_stops_nothing_but_the_program_can_ask() {
     let later = AtomicU64::new(0);
     let ended = scope(&Inline, |s| {
-        s.set_window(Window {
+        s.set_window(TaskWindow {
             tasks: 0,
-            ..Window::default()
+            ..TaskWindow::default()
         });
         s.task((), |()| Err("bad"));
         (0..64).for_each(|_| s.task((), |()| ()));
@@ -1045,25 +1045,25 @@ fn the_window_bounds_tasks_and_bytes_as_it_is_set() {
     for on in executors() {
         for (window, bytes, bound) in [
             (
-                Window {
+                TaskWindow {
                     tasks: 100,
-                    ..Window::default()
+                    ..TaskWindow::default()
                 },
                 0,
                 200,
             ),
             (
-                Window {
+                TaskWindow {
                     bytes: 1000,
-                    ..Window::default()
+                    ..TaskWindow::default()
                 },
                 100,
                 12,
             ),
             (
-                Window {
+                TaskWindow {
                     bytes: 10,
-                    ..Window::default()
+                    ..TaskWindow::default()
                 },
                 100,
                 2,
@@ -1101,9 +1101,9 @@ fn the_window_bounds_reductions_wherever_they_begin() {
         };
         let ends = || _ = waiting.fetch_sub(1, Ordering::Relaxed);
         scope(&*on, |s| {
-            s.set_window(Window {
+            s.set_window(TaskWindow {
                 tasks: 100,
-                ..Window::default()
+                ..TaskWindow::default()
             });
             let n = s.handle(0u64);
             // From here on the number is odd after each insertion.

@@ -5,7 +5,9 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
-use dataflow_core::sequence::{Scope, Window, commute, read, reduce, scope, scope_inside, write};
+use dataflow_core::sequence::{
+    Scope, TaskWindow, commute, read, reduce, scope, scope_inside, write,
+};
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::within;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -215,9 +217,9 @@ fn a_panic_of_who_looks_ends_the_scope_and_names_the_program() {
 #[test]
 fn a_body_s_panic_ends_the_scope_also_if_the_program_that_ran_it_catches_it() {
     let inserts = |s: &Scope<'_, '_>| {
-        s.set_window(Window {
+        s.set_window(TaskWindow {
             bytes: 0,
-            ..Window::default()
+            ..TaskWindow::default()
         });
         let inserts = || {
             let bad = s.name("bad").bytes(1);

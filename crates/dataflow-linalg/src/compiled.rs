@@ -8,30 +8,26 @@
 //! # Elsewhere
 //! The same for the leaves of kernels: [`kernel::faer`](crate::kernel).
 
-use crate::cholesky::{Check, Factor, Inverse};
-use crate::lu::{
-    Check as LuCheck, Columns, Factor as LuFactor, Incremental, Relay, Reorder, Replay, Unpivoted,
-};
+use crate::lu::{Columns, Incremental, Relay, Reorder, Replay, Unpivoted};
 use crate::matrix::norm::Measure;
 use crate::matrix::seen::run_seen;
 use crate::matrix::{Collect, Fill, Regular, Tile, TiledMatrix};
 use crate::product::{Gemm, Herk, Substitution, Torus, Triangular};
-use crate::qr::{
-    Adjoint, Apply, Arrange, Choice, Factor as QrFactor, Leading, Solve as QrSolve, Tall,
-};
+use crate::qr::{Adjoint, Apply, Arrange, Choice, Leading, Tall};
 use crate::scalar::{Scalar, c32, c64};
 use crate::weight::Weight;
+use crate::{cholesky, lu, qr};
 use dataflow_core::port::Executor;
 use dataflow_core::space::Erased;
 use dataflow_core::{Error, Report};
 
 macro_rules! compiled {
-    ($($name:ident is $space:ident),+; $($run:ident of $other:ident),+ $(,)?) => {
+    ($($name:ident is $($space:ident)::+),+; $($run:ident of $($other:ident)::+),+ $(,)?) => {
         /// This crate's spaces for one kind of number.
         pub trait Compiled: Sized {
             $(
                 #[doc(hidden)]
-                fn $name<'s>(space: &'s $space<'_, Self>) -> Erased<'s, Tile<Self>>
+                fn $name<'s>(space: &'s $($space)::+<'_, Self>) -> Erased<'s, Tile<Self>>
                 where
                     Self: Scalar;
             )+
@@ -47,9 +43,9 @@ macro_rules! compiled {
                 Self: Scalar;
 
             $(
-                #[doc = concat!("Runs this rank's part of [`", stringify!($other), "`] of a matrix.")]
+                #[doc = concat!("Runs this rank's part of [`", stringify!($($other)::+), "`] of a matrix.")]
                 fn $run(
-                    space: &$other<'_, Self>,
+                    space: &$($other)::+<'_, Self>,
                     of: &TiledMatrix<Self>,
                     on: &dyn Executor,
                 ) -> Result<Report, Error>
@@ -58,13 +54,13 @@ macro_rules! compiled {
             )+
         }
 
-        compiled!(in f32: $($name is $space),+; $($run of $other),+);
-        compiled!(in f64: $($name is $space),+; $($run of $other),+);
-        compiled!(in c32: $($name is $space),+; $($run of $other),+);
-        compiled!(in c64: $($name is $space),+; $($run of $other),+);
+        compiled!(in f32: $($name is $($space)::+),+; $($run of $($other)::+),+);
+        compiled!(in f64: $($name is $($space)::+),+; $($run of $($other)::+),+);
+        compiled!(in c32: $($name is $($space)::+),+; $($run of $($other)::+),+);
+        compiled!(in c64: $($name is $($space)::+),+; $($run of $($other)::+),+);
 
         $(
-            impl<T: Scalar> $space<'_, T> {
+            impl<T: Scalar> $($space)::+<'_, T> {
                 /// The space behind a pointer, weighed: to be run on the engine that is compiled already, or
                 /// counted, alone or as one of a [series](Erased::series).
                 pub fn erased(&self) -> Erased<'_, Tile<T>> {
@@ -73,10 +69,10 @@ macro_rules! compiled {
             }
         )+
     };
-    (in $scalar:ident: $($name:ident is $space:ident),+; $($run:ident of $other:ident),+) => {
+    (in $scalar:ident: $($name:ident is $($space:ident)::+),+; $($run:ident of $($other:ident)::+),+) => {
         impl Compiled for $scalar {
             $(
-                fn $name<'s>(space: &'s $space<'_, Self>) -> Erased<'s, Tile<Self>> {
+                fn $name<'s>(space: &'s $($space)::+<'_, Self>) -> Erased<'s, Tile<Self>> {
                     let bytes = |task, flow| space.bytes(task, flow);
                     Erased::new(space).weighed(bytes, |task| space.flops(task))
                 }
@@ -92,7 +88,7 @@ macro_rules! compiled {
 
             $(
                 fn $run(
-                    space: &$other<'_, Self>,
+                    space: &$($other)::+<'_, Self>,
                     of: &TiledMatrix<Self>,
                     on: &dyn Executor,
                 ) -> Result<Report, Error> {
@@ -106,30 +102,30 @@ macro_rules! compiled {
 compiled!(
     fill is Fill,
     regular is Regular,
-    factor is Factor,
-    inverse is Inverse,
+    factor is cholesky::Factor,
+    inverse is cholesky::Inverse,
     gemm is Gemm,
     torus is Torus,
     triangular is Triangular,
     substitution is Substitution,
     herk is Herk,
-    lu is LuFactor,
+    lu is lu::Factor,
     lu_columns is Columns,
     lu_unpivoted is Unpivoted,
     lu_incremental is Incremental,
     lu_reorder is Reorder,
     lu_replay is Replay,
     lu_relay is Relay,
-    qr is QrFactor,
+    qr is qr::Factor,
     qr_apply is Apply,
-    qr_solve is QrSolve,
+    qr_solve is qr::Solve,
     adjoint is Adjoint,
     choice is Choice,
     arrange is Arrange,
     leading is Leading,
     tall is Tall;
-    run_check of Check,
-    run_lu_check of LuCheck,
+    run_check of cholesky::Check,
+    run_lu_check of lu::Check,
     run_measure of Measure,
     run_collect of Collect,
 );

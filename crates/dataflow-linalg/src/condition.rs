@@ -152,7 +152,7 @@ mod tests {
     use crate::kernel::Backend;
     use crate::lu::{self, Pivots};
     use crate::matrix::generate::{PositiveDefinite, Random};
-    use crate::matrix::norm::{Norm, norm as norm_of};
+    use crate::matrix::norm::{self, Norm};
     use crate::matrix::{Entries, Layout, TiledMatrix};
     use crate::scalar::{c32, c64};
     use dataflow_core::port::Inline;
@@ -172,7 +172,8 @@ mod tests {
         let unit = |i: usize, j: usize| if i == j { T::one() } else { T::zero() };
         let inverse = TiledMatrix::from_fn(Layout::general(n, n, a.nb()).unwrap(), unit);
         solve(&inverse);
-        norm_of(a, Norm::One, &Inline).unwrap() * norm_of(&inverse, Norm::One, &Inline).unwrap()
+        norm::norm(a, Norm::One, &Inline).unwrap()
+            * norm::norm(&inverse, Norm::One, &Inline).unwrap()
     }
 
     fn check_lu<T: Scalar>(n: usize, entries: &impl Entries<T>) {
@@ -186,7 +187,7 @@ mod tests {
         let exact = exact(&a, |b| {
             lu::solve(&lu, &pivots, Op::NoTranspose, b, Backend::Auto, &Inline).unwrap();
         });
-        let norm = norm_of(&a, Norm::One, &Inline).unwrap();
+        let norm = norm::norm(&a, Norm::One, &Inline).unwrap();
         let estimate = lu::condition(&lu, &pivots, norm, Backend::Auto, &Inline).unwrap();
         expect_estimate(estimate, exact, &format!("LU of {} {n}", T::PRECISION));
     }
@@ -201,7 +202,7 @@ mod tests {
         let exact = exact(&a, |b| {
             cholesky::solve(&l, b, Backend::Auto, &Inline).unwrap();
         });
-        let norm = norm_of(&a, Norm::One, &Inline).unwrap();
+        let norm = norm::norm(&a, Norm::One, &Inline).unwrap();
         let estimate = cholesky::condition(&l, norm, Backend::Auto, &Inline).unwrap();
         expect_estimate(
             estimate,
@@ -250,7 +251,7 @@ mod tests {
             };
             let lu = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), entry);
             let l = TiledMatrix::from_fn(Layout::lower(2, 1).unwrap(), entry);
-            let norm = norm_of(&lu, Norm::One, &Inline).unwrap();
+            let norm = norm::norm(&lu, Norm::One, &Inline).unwrap();
             let pivots = Pivots::new(&lu);
             lu::factor(&lu, &pivots, Backend::Auto, &Inline).unwrap();
             cholesky::factor(&l, Backend::Auto, &Inline).unwrap();

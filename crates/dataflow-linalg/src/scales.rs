@@ -16,7 +16,7 @@ use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
 use crate::matrix::{Entries, Layout, Structure, TiledMatrix};
 use crate::product::{Operand, residual};
 use crate::qr::{self, Options, least_squares};
-use crate::refine::{self, Cause, Outcome};
+use crate::refine::{self, FallbackCause, Refinement};
 use crate::scalar::{Scalar, c32, c64};
 use crate::whole;
 use dataflow_core::port::Inline;
@@ -347,7 +347,10 @@ fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
         let b = general::<f64>(1, 1, &|_: usize, _: usize| 1e30);
         let solved = refine::solve(&a, &b, BACKEND, &Inline).unwrap();
         assert!(
-            matches!(solved.outcome, Outcome::FellBack(Cause::Overflow)),
+            matches!(
+                solved.outcome,
+                Refinement::FellBack(FallbackCause::Overflow)
+            ),
             "{}",
             solved.outcome
         );

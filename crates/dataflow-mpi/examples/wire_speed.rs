@@ -191,10 +191,10 @@ fn below(mut stream: TcpStream, rank: Rank) -> PingPong<'static> {
 
 #[cfg(feature = "mpi")]
 fn over_mpi() -> Result<(), Error> {
-    use dataflow_mpi::transport::mpi::{Sizes, World};
+    use dataflow_mpi::transport::mpi::{MpiWorld, Sizes};
     use mpi::topology::SimpleCommunicator;
     use mpi::traits::{Communicator, Destination, Source};
-    let world = World::begin()?;
+    let world = MpiWorld::begin()?;
     let transport = world.transport(Sizes::default())?;
     let rank = transport.rank();
     {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 /// The form of a tree over positions `0..n`, 0 being the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum TreeShape {
     /// The root reaches all.
     Star,
     /// Who has it passes it on to one more in each round: least rounds.
@@ -22,17 +22,17 @@ pub enum Shape {
     Binary,
 }
 
-impl Shape {
+impl TreeShape {
     /// The positions below one.
     pub fn below(self, position: usize, n: usize) -> SmallVec<[usize; 8]> {
         match self {
-            Shape::Star if position == 0 => (1..n).collect(),
-            Shape::Star => SmallVec::new(),
-            Shape::Binary => [2 * position + 1, 2 * position + 2]
+            TreeShape::Star if position == 0 => (1..n).collect(),
+            TreeShape::Star => SmallVec::new(),
+            TreeShape::Binary => [2 * position + 1, 2 * position + 2]
                 .into_iter()
                 .filter(|&child| child < n)
                 .collect(),
-            Shape::Binomial => {
+            TreeShape::Binomial => {
                 // The largest subtree first.
                 let lowest = if position == 0 {
                     n.next_power_of_two()
@@ -52,9 +52,9 @@ impl Shape {
     pub fn above(self, position: usize) -> Option<usize> {
         match (self, position) {
             (_, 0) => None,
-            (Shape::Star, _) => Some(0),
-            (Shape::Binary, _) => Some((position - 1) / 2),
-            (Shape::Binomial, _) => Some(position & (position - 1)),
+            (TreeShape::Star, _) => Some(0),
+            (TreeShape::Binary, _) => Some((position - 1) / 2),
+            (TreeShape::Binomial, _) => Some(position & (position - 1)),
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct Branch {
     pub below: Ranks,
 }
 
-impl Shape {
+impl TreeShape {
     /// The branches of a tree over those who get a datum, from whoever has it.
     pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 8]> {
         let n = to.len() + 1;
@@ -85,12 +85,12 @@ impl Shape {
     /// A position and all that hang on it, in their order.
     fn under(self, position: usize, n: usize) -> Box<dyn Iterator<Item = usize>> {
         match self {
-            Shape::Star => Box::new(position..position + 1),
-            Shape::Binomial => {
+            TreeShape::Star => Box::new(position..position + 1),
+            TreeShape::Binomial => {
                 let length = 1 << position.trailing_zeros();
                 Box::new(position..n.min(position + length))
             }
-            Shape::Binary => {
+            TreeShape::Binary => {
                 let levels = std::iter::successors(Some((position, position)), |&(first, last)| {
                     Some((2 * first + 1, 2 * last + 2))
                 });
@@ -103,13 +103,13 @@ impl Shape {
 
 impl Settings {
     /// The tree for a parcel, by the number of those who get it and by its size.
-    pub(crate) fn shape(&self, n_receivers: usize, bytes: usize) -> Shape {
+    pub(crate) fn shape(&self, n_receivers: usize, bytes: usize) -> TreeShape {
         if n_receivers <= self.star_ranks {
-            Shape::Star
+            TreeShape::Star
         } else if bytes >= self.binary_bytes {
-            Shape::Binary
+            TreeShape::Binary
         } else {
-            Shape::Binomial
+            TreeShape::Binomial
         }
     }
 
@@ -134,7 +134,7 @@ impl Settings {
         let bytes = usize::try_from(sending.bytes).unwrap_or(usize::MAX);
         let shape = self.shape(sending.to.len(), bytes);
         let mut to = Ranks::from_slice(sending.to);
-        if shape != Shape::Star {
+        if shape != TreeShape::Star {
             turn(&mut to, sending.task);
         }
         for (at, rank) in to.iter().enumerate() {
@@ -166,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// How often each rank sends in a tile Cholesky over side × side ranks: largest ÷ mean.
-    fn busiest_sender(side: u32, nt: u32, shape: Shape, turned: bool) -> f64 {
+    fn busiest_sender(side: u32, nt: u32, shape: TreeShape, turned: bool) -> f64 {
         let rank = |i: u32, j: u32| Rank(i % side * side + j % side);
         let mut sent = vec![0_u32; (side * side) as usize];
         for (k, i) in (0..nt).flat_map(|k| (k..nt).map(move |i| (k, i))) {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn no_rank_passes_on_much_more_than_another() {
         for (side, nt) in [(4, 40), (9, 108), (16, 192)] {
-            for shape in [Shape::Binary, Shape::Binomial] {
+            for shape in [TreeShape::Binary, TreeShape::Binomial] {
                 let [ascending, turned] =
                     [false, true].map(|turned| busiest_sender(side, nt, shape, turned));
                 assert!(ascending > 2.0, "{side}, {shape:?}: {ascending}");
@@ -218,7 +218,7 @@ mod tests {
             settings.each_hop(&sending, &mut |from, to| told.push((from, to)));
             let (mut hops, shape) = (Vec::new(), settings.shape(to.len(), bytes as usize));
             let mut turned = Ranks::from_slice(&to);
-            if shape != Shape::Star {
+            if shape != TreeShape::Star {
                 turn(&mut turned, task);
             }
             let mut next = vec![(from, turned)];
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_binomial_tree_of_eight_has_three_rounds() {
-        let below = |position| Shape::Binomial.below(position, 8).to_vec();
+        let below = |position| TreeShape::Binomial.below(position, 8).to_vec();
         assert_eq!(below(0), [4, 2, 1]);
         assert_eq!(below(4), [6, 5]);
         assert_eq!(below(6), [7]);
@@ -246,7 +246,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_receiver_has_one_parent_and_hangs_on_the_root(
-            n in 1usize..70, kept in any::<u128>(), shape in prop_oneof![Just(Shape::Star), Just(Shape::Binomial), Just(Shape::Binary)],
+            n in 1usize..70, kept in any::<u128>(), shape in prop_oneof![Just(TreeShape::Star), Just(TreeShape::Binomial), Just(TreeShape::Binary)],
         ) {
             let to: Ranks = (1..n as u32).map(Rank).filter(|rank| kept >> rank.0 & 1 == 1).collect();
             // Who passes it on finds below himself whom the tree over all has there.

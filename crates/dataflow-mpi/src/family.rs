@@ -1,6 +1,6 @@
 //! Family: the tree over all ranks, rank 0 at its root, through which all agree, count and close.
 
-use crate::broadcast::Shape;
+use crate::broadcast::TreeShape;
 use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;
 
@@ -16,7 +16,7 @@ pub struct Family {
 impl Family {
     /// Of one of `n_ranks`.
     pub fn of(rank: Rank, n_ranks: usize) -> Self {
-        let (shape, position) = (Shape::Binomial, rank.0 as usize);
+        let (shape, position) = (TreeShape::Binomial, rank.0 as usize);
         let named = |position: usize| Rank(position as u32);
         let above = shape.above(position).filter(|above| *above < n_ranks);
         Family {

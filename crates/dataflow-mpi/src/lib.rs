@@ -92,7 +92,7 @@ mod waits;
 mod watchdog;
 pub mod wire;
 
-/// MPI's own types, for [`World::over`](transport::mpi::World::over).
+/// MPI's own types, for [`MpiWorld::over`](transport::mpi::MpiWorld::over).
 #[cfg(feature = "mpi")]
 pub use ::mpi as rsmpi;
 pub use bell::Bell;

@@ -9,7 +9,7 @@
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
 //! datum that was unclaimed is given out once, whole, in order.
 
-use crate::broadcast::Shape;
+use crate::broadcast::TreeShape;
 use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
@@ -168,7 +168,7 @@ pub struct Onward {
     /// In the order of the tree.
     pub below: Ranks,
     /// Which tree.
-    pub shape: Shape,
+    pub shape: TreeShape,
     /// How urgent it is.
     pub priority: i64,
 }

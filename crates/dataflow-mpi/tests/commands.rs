@@ -7,7 +7,7 @@
 use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Line, Parcel, Pulse, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::local::{self, Local};
-use dataflow_mpi::transport::{Event, Limits, Payload, Room, Transport};
+use dataflow_mpi::transport::{Event, MessageLimits, Payload, Room, Transport};
 use dataflow_mpi::{Bell, Drive, Host, Machine, Messenger, Settings, Thread};
 use smallvec::smallvec;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -111,7 +111,7 @@ impl Transport for Interrupted {
     fn n_ranks(&self) -> usize {
         self.inner.n_ranks()
     }
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         self.inner.limits()
     }
     fn send(&mut self, to: Rank, packet: Vec<u8>) {

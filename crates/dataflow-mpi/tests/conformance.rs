@@ -6,13 +6,13 @@ use conform::conform;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Machine;
 use dataflow_mpi::transport::tcp::{Mesh, Token};
-use dataflow_mpi::transport::{Limits, Transport, local};
+use dataflow_mpi::transport::{MessageLimits, Transport, local};
 use std::net::TcpListener;
 use std::thread;
 
 #[test]
 fn threads_of_one_process() {
-    let tight = Limits {
+    let tight = MessageLimits {
         message_bytes: 64,
         largest_tag: 2,
         in_order: true,

@@ -6,7 +6,7 @@ use dataflow_core::error::Kind;
 use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
-use dataflow_mpi::transport::Limits;
+use dataflow_mpi::transport::MessageLimits;
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::{Drive, Host, Machine, Messenger, Settings};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 fn on_threads<R: Send>(
     n_ranks: usize,
-    limits: Option<Limits>,
+    limits: Option<MessageLimits>,
     settings: &Settings,
     body: impl Fn(Messenger, Arc<Machine>) -> R + Sync,
 ) -> Vec<R> {
@@ -48,7 +48,7 @@ fn on_threads<R: Send>(
 
 #[test]
 fn random_graphs_run_on_threads_however_messages_are_moved() {
-    let small = Limits {
+    let small = MessageLimits {
         message_bytes: 1 << 10,
         largest_tag: 7,
         in_order: true,

@@ -12,7 +12,7 @@ use conform::conform;
 use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::start::{Launched, Mpi, check};
-use dataflow_mpi::transport::mpi::{Sizes, World};
+use dataflow_mpi::transport::mpi::{MpiWorld, Sizes};
 use dataflow_mpi::transport::{Event, Load, Room, Transport};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use engine::{Graph, Task, run};
@@ -99,7 +99,7 @@ fn said(output: &Output) -> String {
     )
 }
 
-fn messenger(world: &World, sizes: Sizes, settings: Settings) -> (Messenger, Arc<Machine>) {
+fn messenger(world: &MpiWorld, sizes: Sizes, settings: Settings) -> (Messenger, Arc<Machine>) {
     let (transport, host) = (world.transport(sizes).unwrap(), Machine::new());
     let messenger = Messenger::new(Box::new(transport), settings, host.clone(), Arc::new(Heap));
     (messenger.unwrap(), host)
@@ -117,7 +117,7 @@ fn mpi_does_what_every_transport_must() {
     if !is_rank() {
         return must_pass("mpi_does_what_every_transport_must", &[2, 3, 4]);
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let tight = Sizes {
         message_bytes: 200,
         ..TIGHT
@@ -158,7 +158,7 @@ fn a_datum_that_panics_as_it_is_dropped_leaves_the_room_of_another_alone() {
         let name = "a_datum_that_panics_as_it_is_dropped_leaves_the_room_of_another_alone";
         return must_pass(name, &[2]);
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     for _ in 0..100 {
         let mut transport = world.transport(Sizes::default()).unwrap();
         let other = Rank(1 - transport.rank().0);
@@ -190,7 +190,7 @@ fn a_world_that_rests_is_begun_again_and_ends_with_its_process() {
         );
     }
     for seed in 0..3 {
-        let world = World::begin().unwrap();
+        let world = MpiWorld::begin().unwrap();
         let graph = Graph::random(seed, world.n_ranks(), 30);
         let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
         assert!(run(&graph, &messenger, &*host).is_good());
@@ -206,15 +206,15 @@ fn a_rank_that_ends_or_exits_is_missed_by_one_that_begins_again() {
     if !is_rank() {
         return must_pass(name, &[2]);
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let first = world.here().0 == 0;
     world.rest(PATIENCE).unwrap();
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     world.rest(PATIENCE).unwrap();
     if first {
-        let missed = World::begin().map(drop).unwrap_err();
+        let missed = MpiWorld::begin().map(drop).unwrap_err();
         assert!(missed.message().contains("has ended"), "{missed}");
-        let again = World::begin().map(drop).unwrap_err();
+        let again = MpiWorld::begin().map(drop).unwrap_err();
         assert!(again.message().contains("begins only once"), "{again}");
     }
 }
@@ -224,12 +224,12 @@ fn a_world_that_one_rank_ends_rests_on_none() {
     if !is_rank() {
         return must_pass("a_world_that_one_rank_ends_rests_on_none", &[2, 3]);
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     match world.here().0 {
         0 => world.end(PATIENCE).unwrap(),
         _ => world.rest(PATIENCE).unwrap(),
     }
-    let again = World::begin().map(drop).unwrap_err();
+    let again = MpiWorld::begin().map(drop).unwrap_err();
     assert!(again.message().contains("begins only once"), "{again}");
 }
 
@@ -241,7 +241,7 @@ fn fifty_small_runs_end_well_however_messages_are_moved() {
             &[1, 2, 3, 4],
         );
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     for (drive, sizes, spin) in [
         (Drive::Workers, Sizes::default(), 0),
         (Drive::Dedicated, Sizes::default(), 0),
@@ -277,7 +277,7 @@ fn a_communicator_of_the_users_is_taken_and_left_alone() {
         .split_by_color(mpi::topology::Color::with_value(whole.rank() % 2))
         .unwrap();
     for communicator in [half, whole] {
-        let world = World::over(&communicator).unwrap();
+        let world = MpiWorld::over(&communicator).unwrap();
         let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
         assert_eq!(messenger.rank(), Rank(communicator.rank() as u32));
         let end = run(&Graph::random(1, world.n_ranks(), 100), &messenger, &*host);
@@ -286,7 +286,7 @@ fn a_communicator_of_the_users_is_taken_and_left_alone() {
         world.end(PATIENCE).unwrap();
     }
     // Initialised before, the whole world is taken as well, and not ended.
-    World::begin().unwrap().end(PATIENCE).unwrap();
+    MpiWorld::begin().unwrap().end(PATIENCE).unwrap();
     assert!(!mpi::environment::is_finalized());
 }
 
@@ -297,8 +297,8 @@ fn a_thread_level_that_is_too_low_is_a_named_error() {
     }
     let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled).unwrap();
     for refused in [
-        World::begin().map(drop),
-        World::over(&universe.world()).map(drop),
+        MpiWorld::begin().map(drop),
+        MpiWorld::over(&universe.world()).map(drop),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.name(), "mpi_thread_level");
@@ -314,7 +314,7 @@ fn the_launcher_tells_what_mpi_says() {
     let launched = Launched::of(|name| std::env::var(name).ok())
         .unwrap()
         .unwrap();
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let transport = world.transport(Sizes::default()).unwrap();
     assert_eq!(
         launched.rank,
@@ -346,7 +346,7 @@ fn a_world_that_is_dropped_by_a_panic_ends_the_job() {
         }
         return;
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
     if messenger.rank() == Rank(1) {
         panic!("on purpose");
@@ -371,7 +371,7 @@ fn a_rank_that_is_killed_ends_the_job() {
         }
         return;
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
     for seed in 0.. {
         if seed == 5 && messenger.rank() == Rank(2) {
@@ -401,7 +401,7 @@ fn a_rank_that_stands_still_is_named_after_the_silence_allowed() {
         silence: Duration::from_secs(2),
         ..Settings::default()
     };
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let (messenger, _) = messenger(&world, Sizes::default(), settings);
     let line = messenger
         .open(&Terms::default(), Arc::new(Nothing))
@@ -433,7 +433,7 @@ fn a_datum_above_two_gibibytes_arrives() {
         silence: Duration::from_secs(100), // on a busy machine pages come slowly
         ..Settings::default()
     };
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     let task = |owner, inputs, size| Task {
         owner: Rank(owner),
         inputs,
@@ -469,7 +469,7 @@ fn a_rank_that_waits_for_work_uses_little_of_the_processor() {
             &[2],
         );
     }
-    let world = World::begin().unwrap();
+    let world = MpiWorld::begin().unwrap();
     for drive in [Drive::Workers, Drive::Dedicated] {
         let settings = Settings {
             drive,

@@ -5,7 +5,7 @@ use dataflow_core::rank::Rank;
 use dataflow_mpi::Turn;
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::transport::simulated::{
-    Cluster, Costs, Hung, Shared, Simulated, Weather, World, spend,
+    Cluster, Hung, MessageCosts, Shared, Simulated, Weather, World, spend,
 };
 use dataflow_mpi::transport::{Event, Load, Room, Transport};
 use std::sync::{Arc, Mutex};
@@ -121,11 +121,11 @@ fn nanos(n: u64) -> Duration {
 
 #[test]
 fn senders_pay_before_a_message_goes_receivers_after_it_came_and_ways_rest_in_between() {
-    let costs = Costs {
+    let costs = MessageCosts {
         send: micros(1),
         receive: micros(2),
         gap: nanos(500),
-        ..Costs::default()
+        ..MessageCosts::default()
     };
     let cluster = Cluster {
         costs,
@@ -166,7 +166,7 @@ fn ranks_of_one_host_share_its_ways_and_reach_each_other_through_memory() {
     let memory = Shared {
         latency: nanos(300),
         bytes_per_second: 20e9,
-        costs: Costs::default(),
+        costs: MessageCosts::default(),
     };
     let beside: &[(u32, u32)] = &[(0, 1), (0, 2)];
     let times = million(vec![0, 0, 1], Some(memory), beside);
@@ -190,7 +190,7 @@ fn nobody_waits_at_the_way_in_for_what_has_not_left_its_sender() {
 /// Rank 0 sends something that rank 1 makes room for and waits for: when it has come, and when each is
 /// through with it.
 fn moved(
-    costs: Costs,
+    costs: MessageCosts,
     bytes_per_second: f64,
     send: fn(&mut Simulated),
     make_room: fn(&mut Simulated),
@@ -230,11 +230,11 @@ fn moved(
 
 #[test]
 fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
-    let costs = Costs {
+    let costs = MessageCosts {
         send: micros(1),
         receive: micros(2),
         copied_bytes_per_second: 1e9,
-        ..Costs::default()
+        ..MessageCosts::default()
     };
     let send = |transport: &mut Simulated| transport.send(Rank(1), vec![0; 1000]);
     let times = moved(costs, 10e9, send, |_| ());
@@ -245,9 +245,9 @@ fn packets_are_copied_at_both_ends_by_whoever_moves_them() {
 
 #[test]
 fn data_are_copied_at_both_ends_where_processors_carry_them() {
-    let costs = Costs {
+    let costs = MessageCosts {
         data_copied_bytes_per_second: 1e9,
-        ..Costs::default()
+        ..MessageCosts::default()
     };
     let send = |transport: &mut Simulated| {
         let load = Load::Packed(vec![0; 4000].into());
@@ -302,9 +302,9 @@ fn packets_overtake_each_other_only_in_weather_that_lets_them() {
 fn whoever_pays_for_a_message_waits_no_longer_for_it_by_turns_or_where_it_stands() {
     for by_turns in [false, true] {
         let send = micros(300);
-        let costs = Costs {
+        let costs = MessageCosts {
             send,
-            ..Costs::default()
+            ..MessageCosts::default()
         };
         let cluster = Cluster {
             costs,
@@ -420,7 +420,7 @@ fn what_takes_for_ever_does_not_come() {
         },
         ..fair()
     };
-    let free = Costs::default;
+    let free = MessageCosts::default;
     for weather in [
         Weather {
             slow_links: vec![(Rank(0), Rank(1), 0.0)],
@@ -444,15 +444,15 @@ fn what_takes_for_ever_does_not_come() {
             bytes_per_second: f64::MIN_POSITIVE,
             ..fair()
         },
-        costly(Costs {
+        costly(MessageCosts {
             send: Duration::MAX,
             ..free()
         }),
-        costly(Costs {
+        costly(MessageCosts {
             gap: Duration::MAX,
             ..free()
         }),
-        costly(Costs {
+        costly(MessageCosts {
             receive: Duration::MAX,
             data_copied_bytes_per_second: 0.0,
             ..free()

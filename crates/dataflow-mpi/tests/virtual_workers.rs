@@ -2,7 +2,7 @@
 
 use dataflow_core::prelude::*;
 use dataflow_core::rank::Rank;
-use dataflow_core::sequence::{Scope, Window, scope, write};
+use dataflow_core::sequence::{Scope, TaskWindow, scope, write};
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ fn a_program_waits_for_a_datum_in_virtual_time_until_the_task_has_ended() {
 fn a_program_whose_window_is_exceeded_goes_on_in_virtual_time() {
     let program: Program = |s, clock| {
         let (tasks, bytes) = (64, 100);
-        s.set_window(Window { tasks, bytes });
+        s.set_window(TaskWindow { tasks, bytes });
         for (seconds, priority) in [(5, 0), (1, 1)] {
             let insertion = s.name("seconds").priority(priority).bytes(60);
             insertion.task((), move |()| _ = lasts_seconds(seconds));

@@ -9,7 +9,7 @@ use dataflow_core::port::{Context, Courier};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
 use dataflow_mpi::transport::simulated::{
-    Cluster, Costs, Shared, VirtualWorkers, Weather, World, spend,
+    Cluster, MessageCosts, Shared, VirtualWorkers, Weather, World, spend,
 };
 use dataflow_mpi::{Counters, Settings};
 use engine::clocked::{Clocked, Spans};
@@ -277,8 +277,8 @@ impl Play {
 fn cluster(random: &mut Random, n_ranks: usize) -> Cluster {
     let a_host = 1 + random.below(4);
     let mut costs = || match random.below(2) {
-        0 => Costs::default(),
-        _ => Costs {
+        0 => MessageCosts::default(),
+        _ => MessageCosts {
             send: Duration::from_nanos(random.below(3_000) as u64),
             receive: Duration::from_nanos(random.below(3_000) as u64),
             gap: Duration::from_nanos(random.below(500) as u64),

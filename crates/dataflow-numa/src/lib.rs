@@ -52,7 +52,7 @@ pub use lacks::Lack;
 pub use memory::{HugePages, Placing};
 pub use place::{Bind, Place, UnknownBind};
 pub use policy::{Policy, UnknownPolicy};
-pub use statistics::{Statistics, Traffic, WorkerStatistics};
+pub use statistics::{NodeTraffic, Statistics, WorkerStatistics};
 pub use topology::{Cache, Core, NumaNode, Topology, TopologyError};
 
 /// The example of the README, compiled and run like those of the documentation.

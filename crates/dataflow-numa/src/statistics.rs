@@ -85,7 +85,7 @@ pub struct WorkerStatistics {
     /// Times it fell asleep.
     pub sleeps: u64,
     /// What came to it from each NUMA node, by index.
-    pub traffic: Vec<Traffic>,
+    pub traffic: Vec<NodeTraffic>,
 }
 
 /// What came to a worker from a NUMA node.
@@ -94,7 +94,7 @@ pub struct WorkerStatistics {
 /// [`WorkerStatistics::steals_by_distance`] sums it up; see [`WorkerStatistics`](WorkerStatistics#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Traffic {
+pub struct NodeTraffic {
     /// Where it came from: an index into [`Topology::numa_nodes`](crate::Topology::numa_nodes).
     pub from: usize,
     /// How far that is, in the worker's row.
@@ -109,7 +109,7 @@ impl WorkerStatistics {
     /// Tasks stolen, and from how far: distances in ascending order.
     pub fn steals_by_distance(&self) -> Vec<(u32, u64)> {
         let mut by_distance: Vec<(u32, u64)> = Vec::new();
-        let mut traffic: Vec<&Traffic> = self.traffic.iter().filter(|t| t.steals > 0).collect();
+        let mut traffic: Vec<&NodeTraffic> = self.traffic.iter().filter(|t| t.steals > 0).collect();
         traffic.sort_by_key(|traffic| traffic.distance);
         for traffic in traffic {
             match by_distance.last_mut() {
@@ -124,7 +124,7 @@ impl WorkerStatistics {
 
     /// What was done since an earlier reading of the same worker.
     pub fn since(&self, earlier: &WorkerStatistics) -> WorkerStatistics {
-        let less = |(now, before): (&Traffic, &Traffic)| Traffic {
+        let less = |(now, before): (&NodeTraffic, &NodeTraffic)| NodeTraffic {
             steals: now.steals.saturating_sub(before.steals),
             bytes: now.bytes.saturating_sub(before.bytes),
             ..*now
@@ -145,7 +145,7 @@ impl WorkerStatistics {
     /// The same, summed up.
     pub fn total(&self) -> Statistics {
         let bytes = |local: bool| {
-            let of = |traffic: &&Traffic| (traffic.from == self.numa_node) == local;
+            let of = |traffic: &&NodeTraffic| (traffic.from == self.numa_node) == local;
             let traffic = self.traffic.iter().filter(of);
             traffic.map(|traffic| traffic.bytes).sum()
         };
@@ -220,7 +220,7 @@ impl Counters {
 
     pub fn read(&self, worker: usize, crew: &Crew) -> WorkerStatistics {
         let numa_node = crew.numa_node(worker);
-        let traffic = |from: usize| Traffic {
+        let traffic = |from: usize| NodeTraffic {
             from,
             distance: crew.distance(numa_node, from),
             steals: self.steals[from].load(Ordering::Relaxed),

@@ -2,7 +2,7 @@
 //! the whole process.
 #![cfg(target_os = "linux")]
 
-use dataflow_core::sequence::{Window, scope, write};
+use dataflow_core::sequence::{TaskWindow, scope, write};
 use dataflow_core::space::Independent;
 use dataflow_numa::{WorkerStatistics, Workers};
 use std::sync::{Mutex, PoisonError};
@@ -58,9 +58,9 @@ fn a_program_behind_a_full_window_uses_little_of_a_processor() {
     let workers = Workers::builder().n_workers(2).build().unwrap();
     let before = ticks();
     let report = scope(&workers, |s| {
-        s.set_window(Window {
+        s.set_window(TaskWindow {
             tasks: 4,
-            ..Window::default()
+            ..TaskWindow::default()
         });
         let n = s.handle(0_u64);
         s.task(write(&n), |_| std::thread::sleep(Duration::from_secs(2)));

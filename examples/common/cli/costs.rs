@@ -39,7 +39,7 @@
 //! - What is unknown, missing or negative is refused, with its place in the file.
 
 use dataflow::numa::{Policy, Topology};
-use dataflow::simulate::{self, Cluster, Costs as OfMessages, Weather};
+use dataflow::simulate::{self, Cluster, MessageCosts, Weather};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ use std::time::Duration;
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Costs {
+pub struct CostFile {
     /// For people.
     #[serde(default)]
     pub about: Value,
@@ -330,22 +330,22 @@ impl fmt::Display for WrongCosts {
     }
 }
 
-impl Costs {
+impl CostFile {
     /// Reads a file.
     ///
     /// # Errors
     /// If it cannot be read, or is no such file: which key is wrong, in which line, and what is allowed.
-    pub fn read(path: &Path) -> Result<Costs, WrongCosts> {
+    pub fn read(path: &Path) -> Result<CostFile, WrongCosts> {
         let wrong = |error: String| WrongCosts(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        Costs::parse(&text).map_err(|WrongCosts(error)| wrong(error))
+        CostFile::parse(&text).map_err(|WrongCosts(error)| wrong(error))
     }
 
     /// Reads the text of a file.
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    pub fn parse(text: &str) -> Result<Costs, WrongCosts> {
+    pub fn parse(text: &str) -> Result<CostFile, WrongCosts> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let read = serde_path_to_error::deserialize(&mut reader);
         let costs = read.map_err(|error| WrongCosts(error.to_string()))?;
@@ -550,7 +550,7 @@ impl Network {
             awake: time(self.awake_nanoseconds),
             waking: time(self.waking_nanoseconds),
             cluster: Cluster {
-                costs: OfMessages {
+                costs: MessageCosts {
                     send: time(self.send_nanoseconds),
                     receive: time(self.receive_nanoseconds),
                     gap: time(self.gap_nanoseconds),

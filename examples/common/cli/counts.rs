@@ -7,7 +7,7 @@ use super::settings::Simulation;
 use super::{Failure, Flags, Outcome};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::counts::{Counting, Counts, OfRank, Sending};
-use dataflow::core::space::{Description, Fault, TaskSpace};
+use dataflow::core::space::{Contradiction, Description, TaskSpace};
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
 use serde_json::json;
@@ -72,7 +72,7 @@ pub(super) fn count<S: TaskSpace>(
 
 /// Notes what was counted.
 fn tell(
-    counts: Result<Counts, Fault>,
+    counts: Result<Counts, Contradiction>,
     about: &Description,
     seconds: f64,
     flags: &Flags,

@@ -6,7 +6,7 @@
 //! # Elsewhere
 //! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
 
-use super::costs::{Asked, Costs, Pace, WrongCosts};
+use super::costs::{Asked, CostFile, Pace, WrongCosts};
 use super::counts::{COUNTS_ONLY, count, n_counted};
 use super::settings::{Drive, ROOM, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome};
@@ -166,7 +166,7 @@ pub struct Theatre {
 /// What is known of all graphs.
 #[derive(Clone)]
 struct Prices {
-    costs: Arc<Costs>,
+    costs: Arc<CostFile>,
     precision: String,
     nb: usize,
     /// Order of the matrix on a host.
@@ -203,7 +203,7 @@ impl Theatre {
     ///
     /// # Errors
     /// If they have no such network.
-    pub fn of(costs: Arc<Costs>, asking: &Asking<'_>) -> Result<Self, WrongCosts> {
+    pub fn of(costs: Arc<CostFile>, asking: &Asking<'_>) -> Result<Self, WrongCosts> {
         let n_ranks = asking.n_ranks;
         let transport = asking.transport.to_string();
         let network = costs.networks.get(&transport).copied();
@@ -285,7 +285,7 @@ impl Theatre {
             is_traced: flags.records(),
         };
         let wrong = |WrongCosts(text)| WrongCosts(format!("{}: {text}", file.display()));
-        let costs = Arc::new(Costs::read(file)?);
+        let costs = Arc::new(CostFile::read(file)?);
         if flags.says_policy && costs.numa.is_none() {
             let file = file.display();
             let text = format!("--policy: {file} has no NUMA nodes (key `numa`)");

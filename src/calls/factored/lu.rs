@@ -533,7 +533,7 @@ pub(crate) fn parts_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Lu<T>, Li
 }
 
 /// X of A·X = B for a square matrix, both small, without a graph.
-pub(crate) fn solved_at_once<T: Scalar>(
+pub(crate) fn solved_by_lu_at_once<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {

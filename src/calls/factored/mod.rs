@@ -19,6 +19,7 @@ pub use lu::{Lu, LuFactor, TiledLuFactor};
 pub use qr::{QrFactor, TiledQrFactor};
 
 pub(crate) use cholesky::{factor_at_once, inverted, solved_at_once, solved_definite};
-pub(crate) use lu::solved_at_once as solved_by_lu_at_once;
-pub(crate) use lu::{Factors, inverted_at_once, inverted_by_lu, parts_at_once, solved_by_lu};
+pub(crate) use lu::{
+    Factors, inverted_at_once, inverted_by_lu, parts_at_once, solved_by_lu, solved_by_lu_at_once,
+};
 pub(crate) use qr::{least_squares_at_once, qr_at_once};

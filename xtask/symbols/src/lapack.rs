@@ -1,7 +1,7 @@
 //! LAPACK: Cholesky and LU with what follows from them, triangles, least squares.
 
 use crate::call::{Call, given, is_unit, length, op, spans, taken, triangle};
-use crate::tiles::{done, general, info as info_of, lower, nb, put, put_lower, workers};
+use crate::tiles::{done, general, info_of, lower, nb, put, put_lower, workers};
 use dataflow_linalg::cholesky;
 use dataflow_linalg::kernel::{Backend, Op, Side, Triangle};
 use dataflow_linalg::lu::{self, Pivots};

@@ -103,7 +103,7 @@ pub(crate) fn operand<T: Scalar>(op: Op, matrix: &TiledMatrix<T>) -> Operand<'_,
 }
 
 /// INFO, of what can fail by its data.
-pub(crate) fn info<R>(result: Result<R, LinalgError>) -> i32 {
+pub(crate) fn info_of<R>(result: Result<R, LinalgError>) -> i32 {
     let Err(error) = result else { return 0 };
     match error.index().map(i32::try_from) {
         Some(Ok(index)) => index,

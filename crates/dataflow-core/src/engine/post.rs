@@ -16,7 +16,7 @@ use super::pending::Poisoned;
 use super::{Ready, Run};
 use crate::data::Version;
 use crate::error::Kind;
-use crate::port::{Cargo, Goods, Head, Line, Parcel, Posted, Ranks, Wire};
+use crate::port::{Cargo, Goods, Head, Line, Parcel, PostedFlow, Ranks, Wire};
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
 use crate::trace::{TaskNumber, Track};
@@ -114,7 +114,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             let datum = slots.get(usize::from(flow)).cloned().flatten();
             (flow, datum.map(others.codec.load))
         };
-        let posted: SmallVec<[Posted; 4]> = flows.into_iter().map(load).collect();
+        let posted: SmallVec<[PostedFlow; 4]> = flows.into_iter().map(load).collect();
         if let Some(track) = track {
             note_posted(crate::trace::number(source), &leaving, &posted, track);
         }
@@ -123,14 +123,14 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 }
 
 /// Of what is posted, in the order of its flows, what leaves by that one.
-fn find(posted: &[Posted], flow: u16) -> Option<&Posted> {
+fn find(posted: &[PostedFlow], flow: u16) -> Option<&PostedFlow> {
     let at = posted.binary_search_by_key(&flow, |(flow, _)| *flow);
     Some(&posted[at.ok()?])
 }
 
 /// Notes how many bytes go to each rank.
 #[cold]
-fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[Posted], track: &mut Track) {
+fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[PostedFlow], track: &mut Track) {
     let mut edges: SmallVec<[(Rank, u16); 8]> =
         leaving.iter().map(|edge| (edge.0, edge.1)).collect();
     edges.sort_unstable();
@@ -149,7 +149,7 @@ fn post_to_each(
     line: &dyn Line,
     mut leaving: Leaving,
     (task, poisoned): (&WireName, Poisoned),
-    posted: &[Posted],
+    posted: &[PostedFlow],
 ) {
     leaving.sort_unstable();
     let of_rank = |edges: &[Edge]| {

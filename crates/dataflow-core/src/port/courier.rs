@@ -158,7 +158,7 @@ pub struct Parcel {
     /// The most urgent successor's priority.
     pub priority: i64,
     /// The task's flows that go there, ascending, each with its datum if it has one.
-    pub flows: SmallVec<[Posted; 2]>,
+    pub flows: SmallVec<[PostedFlow; 2]>,
 }
 
 impl fmt::Debug for Parcel {
@@ -174,7 +174,7 @@ impl fmt::Debug for Parcel {
 }
 
 /// A flow of a task, and its datum if it has one.
-pub type Posted = (u16, Option<Arc<dyn Cargo>>);
+pub type PostedFlow = (u16, Option<Arc<dyn Cargo>>);
 
 /// A parcel as it arrives.
 #[derive(Debug)]

@@ -19,7 +19,8 @@ pub use crate::engine::{Best, Next, OfThread, Offer};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{
-    Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, Posted, Pulse, Ranks, Wire,
+    Alone, Arrival, Cargo, Courier, Goods, Head, Inbox, Line, Parcel, PostedFlow, Pulse, Ranks,
+    Wire,
 };
 pub use executor::{Executor, Job, Lane, MANY_INSIDE, Stay, Work};
 pub use inline::Inline;

@@ -120,10 +120,10 @@ pub use access::{Access, AccessSet, Accessible, Handle, commute, read, update, w
 pub use kept::{Commute, Read, Write};
 pub use nested::Children;
 pub use reduce::{Reduce, Reduced, reduce};
-pub use run::Window;
+pub use run::TaskWindow;
 pub use scope::{Insertion, Scope};
 pub use sifted::{Bad, Sieve, Sifted};
-pub use task::Outcome;
+pub use task::BodyOutcome;
 
 use crate::engine::{Report, is_inside, refuse_inside_a_body};
 use crate::error::Error;
@@ -134,7 +134,7 @@ use level::Level;
 /// Runs a program that inserts tasks, and all tasks that it inserts, on this rank; returns the program's
 /// result and the report of the run.
 ///
-/// The program runs on a worker, which runs tasks too when more wait than its [`Window`] is wide
+/// The program runs on a worker, which runs tasks too when more wait than its [`TaskWindow`] is wide
 /// (8192, unless [set](Scope::set_window)); a body that panics there ends the scope even if the program
 /// catches the panic. Bodies may borrow whatever outlives the call. Once a task
 /// has panicked, or the run was cancelled, further tasks are dropped; a long program should ask

@@ -15,7 +15,7 @@ use super::conduct::conduct;
 use super::held::{Fallen, Held, Inside, Lend};
 use super::level::Level;
 use super::scope::{Insertion, Scope};
-use super::task::{Body, Outcome};
+use super::task::{Body, BodyOutcome};
 use crate::error::Error;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -81,7 +81,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
             + Send
             + 'env,
-        O: Outcome + Send + 'env,
+        O: BodyOutcome + Send + 'env,
     {
         self.name("nested").nested(accesses, body);
     }
@@ -96,7 +96,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         F: for<'s, 'd, 'a> FnOnce(Children<'s, 'd, 'a, 'env>, <A::Held as Lend<'a>>::Arg) -> O
             + Send
             + 'env,
-        O: Outcome + Send + 'env,
+        O: BodyOutcome + Send + 'env,
     {
         self.insert(accesses, Parent::new(body));
     }
@@ -119,7 +119,7 @@ impl<'env, H, F, O> Body<H> for Parent<'env, F, O>
 where
     H: Held + 'env,
     F: for<'s, 'c, 'a> FnOnce(Children<'s, 'c, 'a, 'env>, <H as Lend<'a>>::Arg) -> O + Send + 'env,
-    O: Outcome + Send,
+    O: BodyOutcome + Send,
 {
     fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
         run_children(self, H::lend(guards), inside)
@@ -135,7 +135,7 @@ fn run_children<'a, 'env: 'a, A, F, O>(
 where
     A: Send + 'a,
     F: for<'s, 'c> FnOnce(Children<'s, 'c, 'a, 'env>, A) -> O + Send + 'env,
-    O: Outcome + Send,
+    O: BodyOutcome + Send,
 {
     let worker = inside.aside.worker();
     let level = Level::within(inside.on.n_workers(), inside.level, worker);

@@ -35,10 +35,10 @@ use std::time::Instant;
 /// Records of a megabyte, at most sixteen of them at once:
 /// ```
 /// use dataflow_core::port::Inline;
-/// use dataflow_core::sequence::{Window, scope, write};
+/// use dataflow_core::sequence::{TaskWindow, scope, write};
 ///
 /// scope(&Inline, |s| {
-///     s.set_window(Window { bytes: 16 << 20, ..Window::default() });
+///     s.set_window(TaskWindow { bytes: 16 << 20, ..TaskWindow::default() });
 ///     let length = s.handle(0);
 ///     for _ in 0..100 {
 ///         let record = vec![0u8; 1 << 20];
@@ -48,7 +48,7 @@ use std::time::Instant;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct TaskWindow {
     /// Tasks that were inserted and have not ended: 8192 by default. They are counted once in 64
     /// insertions, so there may be up to 64 more for a moment.
     pub tasks: u64,
@@ -56,9 +56,9 @@ pub struct Window {
     pub bytes: u64,
 }
 
-impl Default for Window {
+impl Default for TaskWindow {
     fn default() -> Self {
-        Window {
+        TaskWindow {
             tasks: 8192,
             bytes: 256 << 20,
         }
@@ -320,7 +320,7 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
-    pub fn keep_window(&self, window: Window, visit: &mut Visit<'_, Hand>) {
+    pub fn keep_window(&self, window: TaskWindow, visit: &mut Visit<'_, Hand>) {
         let (ledger, inserted) = (&self.common.ledger, visit.hand.inserted);
         ledger.set_count(inserted);
         let excess = |tasks: u64| (inserted - ledger.executed()).saturating_sub(tasks);

@@ -4,8 +4,8 @@ use super::access::{AccessSet, Handle};
 use super::cell::{Holds, Series};
 use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend};
 use super::law::Mode;
-use super::run::{Hand, Run, Window};
-use super::task::{Body, Heavy, Leaf, Outcome, Task};
+use super::run::{Hand, Run, TaskWindow};
+use super::task::{Body, BodyOutcome, Heavy, Leaf, Task};
 use crate::data::Datum;
 use crate::engine::Visit;
 use crate::error::Kind;
@@ -47,7 +47,7 @@ struct Desk<'h, 'env> {
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
     many: usize,
-    window: Window,
+    window: TaskWindow,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: Vec<&'static str>,
 }
@@ -95,7 +95,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             visit,
             series: Vec::new(),
             many: FEW_SERIES,
-            window: Window::default(),
+            window: TaskWindow::default(),
             classes: Vec::new(),
         };
         Scope {
@@ -144,8 +144,8 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.is_stopped() || self.shared.has_failed()
     }
 
-    /// How much may wait from now on; see [`Window`].
-    pub fn set_window(&self, window: Window) {
+    /// How much may wait from now on; see [`TaskWindow`].
+    pub fn set_window(&self, window: TaskWindow) {
         self.desk.borrow_mut().window = window;
     }
 
@@ -231,7 +231,7 @@ impl<'c, 'env> Scope<'c, 'env> {
         A: AccessSet<'c>,
         A::Held: 'env,
         F: for<'a> FnOnce(<A::Held as Lend<'a>>::Arg) -> O + Send + 'env,
-        O: Outcome + 'env,
+        O: BodyOutcome + 'env,
     {
         self.name("task").task(accesses, body);
     }
@@ -346,7 +346,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         Insertion { priority, ..self }
     }
 
-    /// Declares how many bytes the body owns until it has run; they count in the [`Window`].
+    /// Declares how many bytes the body owns until it has run; they count in the [`TaskWindow`].
     pub fn bytes(self, bytes: usize) -> Self {
         let bytes = bytes as u64;
         Insertion { bytes, ..self }
@@ -358,7 +358,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         A: AccessSet<'c>,
         A::Held: 'env,
         F: for<'a> FnOnce(<A::Held as Lend<'a>>::Arg) -> O + Send + 'env,
-        O: Outcome + 'env,
+        O: BodyOutcome + 'env,
     {
         self.insert(accesses, Leaf::new(body));
     }

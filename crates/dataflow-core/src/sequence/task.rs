@@ -19,7 +19,7 @@ use std::sync::Arc;
     label = "neither `()` nor a `Result<(), E>`",
     note = "results go into data that the task writes; errors are a `TaskError`, a text, or what implements `std::error::Error + Send + Sync`"
 )]
-pub trait Outcome {
+pub trait BodyOutcome {
     /// The same as a result.
     ///
     /// # Errors
@@ -27,13 +27,13 @@ pub trait Outcome {
     fn into_result(self) -> Result<(), TaskError>;
 }
 
-impl Outcome for () {
+impl BodyOutcome for () {
     fn into_result(self) -> Result<(), TaskError> {
         Ok(())
     }
 }
 
-impl<E: Into<TaskError>> Outcome for Result<(), E> {
+impl<E: Into<TaskError>> BodyOutcome for Result<(), E> {
     fn into_result(self) -> Result<(), TaskError> {
         self.map_err(Into::into)
     }
@@ -61,7 +61,7 @@ impl<H, F, O> Body<H> for Leaf<F, O>
 where
     H: Held,
     F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
-    O: Outcome,
+    O: BodyOutcome,
 {
     fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
         let arg = H::lend(guards);
@@ -137,7 +137,7 @@ impl<'env> Ahead<'_, 'env> {
     where
         H: Held + 'env,
         F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send + 'env,
-        O: Outcome + 'env,
+        O: BodyOutcome + 'env,
     {
         let label = self.0.label(name);
         let task = Task::new(label, held, Leaf::new(body));

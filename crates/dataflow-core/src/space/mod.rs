@@ -36,7 +36,7 @@ pub(crate) use name::in_order;
 pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
 #[doc(hidden)]
 pub use verify::is_verify_asked;
-pub use verify::{Fault, verify};
+pub use verify::{Contradiction, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]
 pub use walk::{Nest, Steps, dealt, narrow, walk};

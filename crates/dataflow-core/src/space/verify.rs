@@ -43,27 +43,27 @@ use std::ops::ControlFlow;
 /// assert_eq!(Error::from(fault).kind(), Kind::Contradiction);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct Contradiction {
     text: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for Contradiction {}
 
 /// For programs that hand on what [`verify`] and a run answer as one type.
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<Contradiction> for Error {
+    fn from(fault: Contradiction) -> Self {
         Error::new(Kind::Contradiction, None, fault.text)
     }
 }
 
-pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
-    Err(Fault { text })
+pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
+    Err(Contradiction { text })
 }
 
 /// Checks a space on so many ranks, an integer of any type.
@@ -80,7 +80,7 @@ pub(super) fn fault<T>(text: String) -> Result<T, Fault> {
 ///
 /// # Examples
 /// See the [crate's](crate) example.
-pub fn verify<S: TaskSpace>(space: &S, n_ranks: impl TryInto<u32>) -> Result<(), Fault> {
+pub fn verify<S: TaskSpace>(space: &S, n_ranks: impl TryInto<u32>) -> Result<(), Contradiction> {
     match n_ranks.try_into() {
         Ok(n_ranks) if n_ranks > 0 => read(space, n_ranks)?.check(),
         _ => fault(format!("a space is verified on 1 to {} ranks", u32::MAX)),
@@ -98,7 +98,7 @@ pub(crate) fn misplaced<T: TaskName>(space: &dyn Asked<T>, task: T, on: Rank) ->
 }
 
 /// Queues and tables know a task as what its name packs to.
-fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Fault> {
+fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Contradiction> {
     match task.pack() {
         Some(packed) if packed >> PACKED_BITS != 0 => fault(format!(
             "{task:?} packs to {packed}, which is not below 2^{PACKED_BITS}"
@@ -146,7 +146,7 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
 }
 
 /// Reads all that a space says.
-fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph, Fault> {
+fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph, Contradiction> {
     let mut numbering = Numbering {
         space,
         about: space.about(),
@@ -185,7 +185,7 @@ impl Dense {
 }
 
 impl<T: TaskName> Numbering<'_, T> {
-    fn read_tasks(&mut self, on: Rank) -> Result<(), Fault> {
+    fn read_tasks(&mut self, on: Rank) -> Result<(), Contradiction> {
         let mut found = Ok(());
         self.space.each_task(on, &mut |task| {
             found = self.read_task(task, on);
@@ -197,7 +197,7 @@ impl<T: TaskName> Numbering<'_, T> {
         found
     }
 
-    fn read_task(&mut self, task: T, on: Rank) -> Result<(), Fault> {
+    fn read_task(&mut self, task: T, on: Rank) -> Result<(), Contradiction> {
         if self.space.placed(task) != on {
             return fault(misplaced(self.space, task, on));
         }
@@ -244,7 +244,7 @@ impl<T: TaskName> Numbering<'_, T> {
     }
 
     /// Checks that the slots from which a task takes, or into which it puts, lie on its own rank.
-    fn check_owners(&self, task: T, on: Rank, ends: &TaskEdges<T>) -> Result<(), Fault> {
+    fn check_owners(&self, task: T, on: Rank, ends: &TaskEdges<T>) -> Result<(), Contradiction> {
         let taken = ends.taken.iter().map(|end| (end, "takes", "give"));
         let put = ends.put.iter().map(|end| (end, "brings home", "take"));
         for ((flow, home), does, says) in taken.chain(put) {
@@ -338,7 +338,7 @@ struct RankTold {
 }
 
 impl NumberedGraph {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), Contradiction> {
         self.check_inputs()?;
         self.check_outputs()?;
         self.check_homes()?;
@@ -378,7 +378,7 @@ impl NumberedGraph {
     }
 
     /// The flow's mode and kind.
-    fn flow(&self, task: usize, flow: usize) -> Result<(Mode, &'static str), Fault> {
+    fn flow(&self, task: usize, flow: usize) -> Result<(Mode, &'static str), Contradiction> {
         match self.class(task).flows.get(flow) {
             Some(flow) => Ok((flow.mode, flow.kind)),
             None => fault(format!("{} is not described", self.end(task, flow))),
@@ -386,7 +386,7 @@ impl NumberedGraph {
     }
 
     /// Every input is known at its source; every flow has the inputs that its mode asks for.
-    fn check_inputs(&self) -> Result<(), Fault> {
+    fn check_inputs(&self) -> Result<(), Contradiction> {
         for (task, TaskTold { ends, .. }) in self.listed() {
             let mut fed = BTreeSet::new();
             for &(flow, source, source_flow) in &ends.inputs {
@@ -441,7 +441,7 @@ impl NumberedGraph {
     }
 
     /// Every output is expected at its target, with the same kind.
-    fn check_outputs(&self) -> Result<(), Fault> {
+    fn check_outputs(&self) -> Result<(), Contradiction> {
         for (task, TaskTold { ends, .. }) in self.listed() {
             for &(flow, target, target_flow) in &ends.outputs {
                 let (_, kind) = self.flow(task, flow)?;
@@ -475,7 +475,7 @@ impl NumberedGraph {
 
     /// Slots exist; each is taken for updating by one task and brought back by one; a slot that
     /// is only read is not replaced.
-    fn check_homes(&self) -> Result<(), Fault> {
+    fn check_homes(&self) -> Result<(), Contradiction> {
         let mut takers: BTreeMap<Slot<'_>, (usize, Mode)> = BTreeMap::new();
         let mut putters: BTreeMap<Slot<'_>, usize> = BTreeMap::new();
         for (task, TaskTold { on, ends, .. }) in self.listed() {
@@ -533,7 +533,7 @@ impl NumberedGraph {
     }
 
     /// Roots and count of a rank are those of the tasks that are listed there.
-    fn check_rank(&self, RankTold { on, roots, count }: &RankTold) -> Result<(), Fault> {
+    fn check_rank(&self, RankTold { on, roots, count }: &RankTold) -> Result<(), Contradiction> {
         let mut announced = BTreeSet::new();
         for &(root, placed) in roots {
             let text = self.text(root);
@@ -571,7 +571,7 @@ impl NumberedGraph {
     }
 
     /// Kahn's algorithm: what cannot be ordered lies on or behind a cycle.
-    fn check_order(&self) -> Result<Vec<usize>, Fault> {
+    fn check_order(&self) -> Result<Vec<usize>, Contradiction> {
         let mut missing = vec![0; self.tasks.len()];
         let mut ready = Vec::new();
         for (task, listed) in self.listed() {
@@ -605,7 +605,7 @@ impl NumberedGraph {
     /// Follows each datum from home through its versions: what is taken comes back to some slot.
     /// (A slot may get another's datum: two tasks may swap. But none may get lost. Which version comes
     /// back is the space's affair: a task may change a copy for itself alone.)
-    fn check_lineages(&self, order: &[usize]) -> Result<(), Fault> {
+    fn check_lineages(&self, order: &[usize]) -> Result<(), Contradiction> {
         let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
         let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
         let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));

@@ -91,19 +91,19 @@ impl<T: Scalar> Entries<T> for ColumnMajor<'_, T> {
 /// # Examples
 /// ```
 /// use dataflow_core::port::Inline;
-/// use dataflow_linalg::matrix::{Adjoint, Entries, Layout, TiledMatrix};
+/// use dataflow_linalg::matrix::{AdjointEntries, Entries, Layout, TiledMatrix};
 /// use dataflow_linalg::{cholesky, kernel::Backend};
 /// let upper = |i: usize, j: usize| [[4.0, 2.0], [f64::NAN, 10.0]][i][j]; // below: never read
-/// let a = TiledMatrix::from_entries(Layout::lower(2, 1)?, &Adjoint(&upper));
+/// let a = TiledMatrix::from_entries(Layout::lower(2, 1)?, &AdjointEntries(&upper));
 /// cholesky::factor(&a, Backend::Auto, &Inline)?;
-/// let u = Adjoint(&a);
+/// let u = AdjointEntries(&a);
 /// assert_eq!([u.entry(0, 0), u.entry(0, 1), u.entry(1, 1)], [2.0, 1.0, 3.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Adjoint<'a, E: ?Sized>(pub &'a E);
+pub struct AdjointEntries<'a, E: ?Sized>(pub &'a E);
 
-impl<T: Scalar, E: Entries<T> + ?Sized> Entries<T> for Adjoint<'_, E> {
+impl<T: Scalar, E: Entries<T> + ?Sized> Entries<T> for AdjointEntries<'_, E> {
     fn entry(&self, row: usize, col: usize) -> T {
         self.0.entry(col, row).conj()
     }

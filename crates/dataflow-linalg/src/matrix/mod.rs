@@ -44,7 +44,7 @@ mod weighed;
 pub(crate) use collect::Collect;
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
-pub use entries::{Adjoint, ColumnMajor, Entries};
+pub use entries::{AdjointEntries, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};
 pub use regular::{Regular, RegularTask};

@@ -24,7 +24,7 @@ task_names! {
         Reflectors { m, k }, Eliminated { m, k }, Gemqrt { m, k, n }, Tpmqrt { m, k, n }, Stay { k, n },
     }
 }
-use ApplyTask::{Eliminated, Gemqrt, Reflectors as Give, Stay, Tpmqrt};
+use ApplyTask::{Eliminated, Gemqrt, Stay, Tpmqrt};
 
 /// Gemqrt and Stay: the tile.
 const TILE: usize = 0;
@@ -160,7 +160,7 @@ impl<'a, T: Scalar> Apply<'a, T> {
     /// The rows that a task changes, by flow, its step and its line; none for what gives reflectors.
     fn changes(&self, task: ApplyTask) -> Option<([Option<u32>; 2], RowStep, u32)> {
         match task {
-            Give { .. } | Eliminated { .. } => None,
+            ApplyTask::Reflectors { .. } | Eliminated { .. } => None,
             Gemqrt { m, k, n } => Some(([Some(m), None], RowStep::Reflect { k }, n)),
             Tpmqrt { m, k, n } => {
                 let rows = [self.q.elimination.pivot(k, m), Some(m)];
@@ -188,7 +188,9 @@ impl<'a, T: Scalar> Apply<'a, T> {
         let panels = if self.lines > 0 { q.panels() } else { 0 };
         let rows = (0..panels).flat_map(|k| (k..q.mt()).map(move |m| (m, k)));
         rows.flat_map(|(m, k)| {
-            let give = q.is_triangle(k, m).then_some(Give { m, k });
+            let give = q
+                .is_triangle(k, m)
+                .then_some(ApplyTask::Reflectors { m, k });
             [give, (m > k).then_some(Eliminated { m, k })]
                 .into_iter()
                 .flatten()
@@ -223,7 +225,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ApplyTask> + Send {
         let each = self.givers().flat_map(move |giver| {
             let beside = (0..self.lines).map(move |n| match giver {
-                Give { m, k } => Gemqrt { m, k, n },
+                ApplyTask::Reflectors { m, k } => Gemqrt { m, k, n },
                 Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => {
                     Tpmqrt { m, k, n }
                 }
@@ -251,7 +253,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         }
         let q = self.q;
         match task {
-            Give { m, k } => {
+            ApplyTask::Reflectors { m, k } => {
                 from.home(0, &q.v, q.place(m, k));
                 from.home(1, &q.t, q.place(m, k));
             }
@@ -260,8 +262,8 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
                 from.home(1, &q.s, q.place(m, k));
             }
             Gemqrt { m, k, .. } => {
-                from.task(1, Give { m, k }, 0);
-                from.task(2, Give { m, k }, 1);
+                from.task(1, ApplyTask::Reflectors { m, k }, 0);
+                from.task(2, ApplyTask::Reflectors { m, k }, 1);
             }
             Tpmqrt { m, k, .. } => {
                 from.task(2, Eliminated { m, k }, 0);
@@ -285,7 +287,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
             }
         }
         match task {
-            Give { m, k } => {
+            ApplyTask::Reflectors { m, k } => {
                 to.range(0, 0..self.lines, |n| Gemqrt { m, k, n }, 1);
                 to.range(1, 0..self.lines, |n| Gemqrt { m, k, n }, 2);
             }
@@ -300,7 +302,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     fn run(&self, task: ApplyTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         match task {
             // They hand on what they got.
-            Give { .. } | Eliminated { .. } | Stay { .. } => {}
+            ApplyTask::Reflectors { .. } | Eliminated { .. } | Stay { .. } => {}
             Gemqrt { .. } => {
                 // C[m,n] ← op(Q)·C[m,n], or C[n,m] ← C[n,m]·op(Q)
                 let [tile, v, t] = flows.slots();
@@ -318,7 +320,9 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
 
     fn rank(&self, task: ApplyTask) -> Rank {
         match task {
-            Give { m, k } | Eliminated { m, k } => self.a.rank_of(m as usize, k as usize),
+            ApplyTask::Reflectors { m, k } | Eliminated { m, k } => {
+                self.a.rank_of(m as usize, k as usize)
+            }
             Gemqrt { m, n, .. } | Tpmqrt { m, n, .. } | Stay { k: m, n } => {
                 let (i, j) = self.tile(m, n);
                 self.c.rank_of(i as usize, j as usize)
@@ -329,9 +333,10 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     /// Panel by panel, from the top (backwards from below).
     fn priority(&self, task: ApplyTask) -> i64 {
         let (m, k) = match task {
-            Give { m, k } | Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => {
-                (m, k)
-            }
+            ApplyTask::Reflectors { m, k }
+            | Eliminated { m, k }
+            | Gemqrt { m, k, .. }
+            | Tpmqrt { m, k, .. } => (m, k),
             Stay { k, .. } => (self.q.elimination.mt(), k),
         };
         let at = i64::from(k) * i64::from(self.q.elimination.mt()) + i64::from(m);

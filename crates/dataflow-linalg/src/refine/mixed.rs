@@ -33,7 +33,7 @@ pub struct Mixed<T: Scalar> {
     /// The solution, laid out like B.
     pub x: TiledMatrix<T>,
     /// What happened.
-    pub outcome: Outcome,
+    pub outcome: Refinement,
     /// For further solutions, or the condition.
     pub factors: Factors<T>,
     /// What all graphs cost together.
@@ -46,20 +46,20 @@ pub struct Mixed<T: Scalar> {
 /// See [`solve`](solve()#examples).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum Refinement {
     /// X has the accuracy of the full precision; A is as it was.
     Refined {
         /// How often X was corrected.
         corrections: u32,
     },
     /// X comes from factors in full precision, which A was overwritten by.
-    FellBack(Cause),
+    FellBack(FallbackCause),
 }
 
 /// Why the lower precision did not do.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum FallbackCause {
     /// It does not hold an entry of A, of B, of a factor or of a residual.
     Overflow,
     /// There is no factor in it: the matrix, once rounded, is not definite, or singular.
@@ -68,45 +68,47 @@ pub enum Cause {
     NotConverged,
 }
 
-impl Outcome {
+impl Refinement {
     /// LAPACK's ITER: the number of corrections, or −2, −3 and −31 for the three causes.
     pub fn iter(&self) -> i32 {
         match self {
-            Outcome::Refined { corrections } => *corrections as i32,
-            Outcome::FellBack(Cause::Overflow) => -2,
-            Outcome::FellBack(Cause::NoFactor(_)) => -3,
-            Outcome::FellBack(Cause::NotConverged) => -1 - MOST_CORRECTIONS as i32,
+            Refinement::Refined { corrections } => *corrections as i32,
+            Refinement::FellBack(FallbackCause::Overflow) => -2,
+            Refinement::FellBack(FallbackCause::NoFactor(_)) => -3,
+            Refinement::FellBack(FallbackCause::NotConverged) => -1 - MOST_CORRECTIONS as i32,
         }
     }
 }
 
-impl Cause {
+impl FallbackCause {
     /// The cause in snake_case, as `--json` shows it.
     pub fn name(&self) -> &'static str {
         match self {
-            Cause::Overflow => "overflow",
-            Cause::NoFactor(_) => "no_factor",
-            Cause::NotConverged => "not_converged",
+            FallbackCause::Overflow => "overflow",
+            FallbackCause::NoFactor(_) => "no_factor",
+            FallbackCause::NotConverged => "not_converged",
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Refinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Outcome::Refined { corrections: 1 } => f.write_str("refined in 1 correction"),
-            Outcome::Refined { corrections } => write!(f, "refined in {corrections} corrections"),
-            Outcome::FellBack(cause) => write!(f, "fell back to full precision: {cause}"),
+            Refinement::Refined { corrections: 1 } => f.write_str("refined in 1 correction"),
+            Refinement::Refined { corrections } => {
+                write!(f, "refined in {corrections} corrections")
+            }
+            Refinement::FellBack(cause) => write!(f, "fell back to full precision: {cause}"),
         }
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for FallbackCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Overflow => f.write_str("the lower one does not hold an entry"),
-            Cause::NoFactor(error) => write!(f, "in the lower one {error}"),
-            Cause::NotConverged => {
+            FallbackCause::Overflow => f.write_str("the lower one does not hold an entry"),
+            FallbackCause::NoFactor(error) => write!(f, "in the lower one {error}"),
+            FallbackCause::NotConverged => {
                 write!(f, "not converged after {MOST_CORRECTIONS} corrections")
             }
         }
@@ -315,10 +317,10 @@ pub fn solve<T: Scalar>(
         reports: looks,
     };
     let (x, outcome, factors) = match attempt.refined() {
-        Ok((x, corrections, factors)) => (x, Outcome::Refined { corrections }, factors),
+        Ok((x, corrections, factors)) => (x, Refinement::Refined { corrections }, factors),
         Err(Stop::FallBack(cause)) => {
             let (x, pivots) = attempt.in_full()?;
-            (x, Outcome::FellBack(cause), Factors::Full(pivots))
+            (x, Refinement::FellBack(cause), Factors::Full(pivots))
         }
         Err(Stop::Failed(error)) => return Err(error),
     };
@@ -332,7 +334,7 @@ pub fn solve<T: Scalar>(
 
 /// Why there is no refined solution.
 enum Stop {
-    FallBack(Cause),
+    FallBack(FallbackCause),
     Failed(LinalgError),
 }
 
@@ -369,8 +371,10 @@ impl<T: Scalar> Attempt<'_, T> {
             }
             Err(
                 error @ (LinalgError::NotPositiveDefinite { .. } | LinalgError::Singular { .. }),
-            ) => return Err(Stop::FallBack(Cause::NoFactor(error))),
-            Err(LinalgError::Overflow { .. }) => return Err(Stop::FallBack(Cause::Overflow)),
+            ) => return Err(Stop::FallBack(FallbackCause::NoFactor(error))),
+            Err(LinalgError::Overflow { .. }) => {
+                return Err(Stop::FallBack(FallbackCause::Overflow));
+            }
             Err(error) => return Err(error.into()),
         };
         let with = (&factors, pivots.as_ref());
@@ -394,12 +398,12 @@ impl<T: Scalar> Attempt<'_, T> {
             let corrected = combine("correct", &x, &correction, on, correct)?;
             self.reports.extend([solved, corrected]);
         }
-        Err(Stop::FallBack(Cause::NotConverged))
+        Err(Stop::FallBack(FallbackCause::NotConverged))
     }
 
     /// A matrix in the lower precision.
     fn lowered(&mut self, a: &TiledMatrix<T>) -> Result<TiledMatrix<T::Lower>, Stop> {
-        let made = lowered(a, self.on)?.ok_or(Stop::FallBack(Cause::Overflow));
+        let made = lowered(a, self.on)?.ok_or(Stop::FallBack(FallbackCause::Overflow));
         made.map(|(matrix, report)| {
             self.reports.push(report);
             matrix

@@ -22,7 +22,7 @@ mod entrywise;
 mod mixed;
 
 pub use bounds::{Bounds, bounds, improve};
-pub use mixed::{Cause, Factors, Mixed, Outcome, solve};
+pub use mixed::{Factors, FallbackCause, Mixed, Refinement, solve};
 
 #[cfg(test)]
 mod tests;

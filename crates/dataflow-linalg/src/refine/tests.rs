@@ -1,6 +1,6 @@
 //! What is refined is as good as in full precision, or falls back; errors are below their bounds.
 
-use super::{Bounds, Cause, Outcome, solve};
+use super::{Bounds, FallbackCause, Refinement, solve};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
@@ -244,7 +244,7 @@ fn what_half_the_precision_cannot_do_falls_back_to_the_bits_of_the_full_one_and_
     check_all::<f64>();
     check_all::<c64>();
     assert_eq!(
-        Outcome::FellBack(Cause::NotConverged).to_string(),
+        Refinement::FellBack(FallbackCause::NotConverged).to_string(),
         "fell back to full precision: not converged after 30 corrections"
     );
 }

@@ -6,12 +6,12 @@ use dataflow_core::port::{Heap, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Settings;
 use dataflow_mpi::depot::{Action, Depot};
-use dataflow_mpi::transport::{Event, Limits};
+use dataflow_mpi::transport::{Event, MessageLimits};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-const LIMITS: Limits = Limits {
+const LIMITS: MessageLimits = MessageLimits {
     message_bytes: 1 << 20,
     largest_tag: 1 << 20,
     in_order: true,

@@ -5,7 +5,7 @@
 //! error, terms excepted. Activations of one rank are numbered: none is missing, none comes twice.
 
 use super::{Action, Depot, Phase};
-use crate::broadcast::Shape;
+use crate::broadcast::TreeShape;
 use crate::rendezvous::{Complete, Onward, Promised};
 use crate::transport::Room;
 use crate::wire::{Activate, Kind, Malformed, Message, Output, Stage};
@@ -356,9 +356,9 @@ impl Depot {
             )));
         }
         let shape = if onward.is_binary {
-            Shape::Binary
+            TreeShape::Binary
         } else {
-            Shape::Binomial
+            TreeShape::Binomial
         };
         Ok(Box::new(Onward {
             below,

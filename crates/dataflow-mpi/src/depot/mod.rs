@@ -29,7 +29,7 @@ use crate::peers::Peers;
 use crate::rendezvous::Progressed;
 use crate::settings::Settings;
 use crate::termination::closing;
-use crate::transport::{Bonds, Event, Limits, Payload, Room};
+use crate::transport::{Bonds, Event, MessageLimits, Payload, Room};
 use crate::watchdog::Watchdog;
 use crate::wire::{Header, Malformed, Message, PacketHeader};
 use dataflow_core::port::{Arrival, Failure, Inbox, Memory, Terms};
@@ -51,7 +51,7 @@ pub struct Depot {
     n_ranks: usize,
     bonds: Bonds,
     family: Family,
-    limits: Limits,
+    limits: MessageLimits,
     settings: Settings,
     memory: Arc<dyn Memory>,
     outbox: Outbox,
@@ -134,7 +134,7 @@ impl Depot {
     pub fn new(
         rank: Rank,
         n_ranks: usize,
-        limits: Limits,
+        limits: MessageLimits,
         settings: Settings,
         memory: Arc<dyn Memory>,
     ) -> Self {

@@ -5,7 +5,7 @@
 
 use super::relay::relayed;
 use super::{Depot, Phase};
-use crate::broadcast::{self, Branch, Shape};
+use crate::broadcast::{self, Branch, TreeShape};
 use crate::failure;
 use crate::rendezvous::Complete;
 use crate::wire::{Activate, Announced, Message, Onward, Output};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A parcel on its way to one rank.
 struct Leg<'p> {
     branch: &'p Branch,
-    shape: Shape,
+    shape: TreeShape,
     receipt: bool,
 }
 
@@ -41,7 +41,7 @@ impl Depot {
             return Expected::new();
         }
         let shape = self.shape(&parcel);
-        if shape != Shape::Star {
+        if shape != TreeShape::Star {
             broadcast::turn(&mut parcel.to, &parcel.task);
         }
         self.send_along(&parcel, &shape.branches(&parcel.to), (shape, receipt))
@@ -53,7 +53,7 @@ impl Depot {
     }
 
     /// The tree for a parcel, by the number of those who get it and by its size.
-    fn shape(&self, parcel: &Parcel) -> Shape {
+    fn shape(&self, parcel: &Parcel) -> TreeShape {
         let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
         let bytes: usize = cargoes.map(|cargo| cargo.size()).sum();
         self.settings.shape(parcel.to.len(), bytes)
@@ -63,7 +63,7 @@ impl Depot {
         &mut self,
         parcel: &Parcel,
         branches: &[Branch],
-        (shape, receipt): (Shape, bool),
+        (shape, receipt): (TreeShape, bool),
     ) -> Expected {
         let mut expected = Expected::new();
         for branch in branches {
@@ -124,7 +124,7 @@ impl Depot {
             });
         let flows = flows.collect();
         let onward = Onward {
-            is_binary: leg.shape == Shape::Binary,
+            is_binary: leg.shape == TreeShape::Binary,
             below: below.iter().map(|rank| rank.0).collect(),
         };
         let activate = Activate {

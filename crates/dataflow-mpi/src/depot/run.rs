@@ -11,7 +11,7 @@ use crate::rendezvous::{Unclaimed, Wanted};
 use crate::settings::Settings;
 use crate::termination::closing::{Closing, Deeds};
 use crate::termination::waves::{Standing, Waves};
-use crate::transport::Limits;
+use crate::transport::MessageLimits;
 use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl PeerState {
 }
 
 impl Run {
-    pub fn new(settings: &Settings, limits: Limits) -> Self {
+    pub fn new(settings: &Settings, limits: MessageLimits) -> Self {
         Run {
             deeds: Deeds::default(),
             pulse: Pulse::default(),

@@ -7,7 +7,7 @@ use dataflow_core::wire::WireName;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 
-const LIMITS: Limits = Limits {
+const LIMITS: MessageLimits = MessageLimits {
     message_bytes: 1 << 20,
     largest_tag: 9,
     in_order: true,
@@ -15,7 +15,7 @@ const LIMITS: Limits = Limits {
 
 const NOW: Duration = Duration::from_secs(1);
 
-fn pair(limits: Limits) -> [Depot; 2] {
+fn pair(limits: MessageLimits) -> [Depot; 2] {
     [0, 1].map(|rank| Depot::new(Rank(rank), 2, limits, Settings::default(), Arc::new(Heap)))
 }
 
@@ -125,7 +125,7 @@ fn close(depots: &mut [Depot; 2]) -> Vec<Result<Option<Failure>, Failure>> {
 #[test]
 fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
     for message_bytes in [64, 1 << 20] {
-        let mut depots = pair(Limits {
+        let mut depots = pair(MessageLimits {
             message_bytes,
             ..LIMITS
         });

@@ -9,7 +9,7 @@ use crate::settings::{Drive, Settings};
 use crate::sync::{Mutex, Ordering, lock};
 use crate::transport::local::{self, Local};
 use crate::transport::raw::{Raw, Sendable};
-use crate::transport::{Event, Limits, Payload, Room, Transport};
+use crate::transport::{Event, MessageLimits, Payload, Room, Transport};
 use crate::waits::Waits;
 use dataflow_core::port::{
     Arrival, Cargo, Failure, Head, Heap, Inbox, Memory, Parcel, Pulse, Terms,
@@ -80,7 +80,7 @@ impl Transport for Interrupted {
     fn n_ranks(&self) -> usize {
         self.local.n_ranks()
     }
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         self.local.limits()
     }
     fn send(&mut self, to: Rank, packet: Vec<u8>) {

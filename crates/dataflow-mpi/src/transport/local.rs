@@ -5,7 +5,7 @@
 //! so messages gather while a receiver is busy. Word of that comes along with whatever the receiver
 //! sends next; who waits for it looks for itself, and is written to if there was nothing yet.
 
-use super::{Event, Limits, Payload, Room, Transport};
+use super::{Event, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::Host;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 /// As far as threads are concerned, messages have any length.
-const LIMITS: Limits = Limits {
+const LIMITS: MessageLimits = MessageLimits {
     message_bytes: 1 << 30,
     largest_tag: i32::MAX as u32,
     in_order: true,
@@ -27,7 +27,7 @@ pub fn connect(n_ranks: usize) -> Vec<Local> {
 }
 
 /// The same with the limits of another transport, for tests.
-pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
+pub fn connect_with(n_ranks: usize, limits: MessageLimits) -> Vec<Local> {
     let (mailboxes, letters): (Vec<_>, Vec<_>) =
         (0..n_ranks).map(|_| Mailbox::new(n_ranks)).unzip();
     let mailboxes: Arc<[Mailbox]> = mailboxes.into();
@@ -47,7 +47,7 @@ pub fn connect_with(n_ranks: usize, limits: Limits) -> Vec<Local> {
 /// One rank's door to the others.
 pub struct Local {
     rank: Rank,
-    limits: Limits,
+    limits: MessageLimits,
     mailboxes: Arc<[Mailbox]>,
     /// What is in the own one.
     letters: Receiver<Letter>,
@@ -235,7 +235,7 @@ impl Transport for Local {
         self.mailboxes.len()
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         self.limits
     }
 

@@ -6,7 +6,7 @@
 //!
 //! # Law
 //! No call blocks. A transport is driven by one thread at a time. Bytes of a payload are read until
-//! it is dropped. Packets may be lost, repeated or overtaken if [`Limits::in_order`] is false; the
+//! it is dropped. Packets may be lost, repeated or overtaken if [`MessageLimits::in_order`] is false; the
 //! protocol notices. Data for a tag that no receive was posted for may be dropped. Data may be repeated
 //! until their tag is used again, which is as late as can be, also from run to run.
 
@@ -39,7 +39,7 @@ pub trait Transport: Send {
     fn n_ranks(&self) -> usize;
 
     /// What a message may be.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> MessageLimits;
 
     /// Between which ranks there are connections though they have said nothing to each other: those
     /// tell each other that they live, and when they leave. Others do so from their first word on.
@@ -47,7 +47,7 @@ pub trait Transport: Send {
         Bonds::All
     }
 
-    /// Starts to send a packet, of at most [`Limits::message_bytes`]. [`Event::Sent`] follows, maybe
+    /// Starts to send a packet, of at most [`MessageLimits::message_bytes`]. [`Event::Sent`] follows, maybe
     /// not before it is [awaited](Self::awaits).
     fn send(&mut self, to: Rank, packet: Vec<u8>);
 
@@ -83,7 +83,7 @@ pub enum Bonds {
 
 /// What a message may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct MessageLimits {
     /// The longest packet or piece of data. At least 64.
     pub message_bytes: usize,
     /// The largest tag; tags begin at 1.

@@ -3,7 +3,7 @@
 //! Buffers are used again on both sides: what is sent lies where it lay, what is received comes into
 //! the block of the last time. The limits of the transport are the caller's affair.
 
-use super::{Event, Limits, Load, Payload, Room, Transport};
+use super::{Event, Load, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::Host;
 use dataflow_core::error::Error;
@@ -120,7 +120,7 @@ impl Transport for LentTransport<'_> {
         self.transport.n_ranks()
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         self.transport.limits()
     }
 

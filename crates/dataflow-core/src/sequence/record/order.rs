@@ -26,18 +26,18 @@ pub(super) struct Order {
     /// The next on the path of each; [`NONE`] at its end.
     next_on_path: Vec<u32>,
     /// The accesses of each, one after the other, as the record has its flows.
-    accesses: Vec<Access>,
+    accesses: Vec<PackedAccess>,
     /// Tasks that wait for no other, the most urgent first.
     pub roots: Vec<u32>,
 }
 
 /// A datum, and whether it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Access(u32);
+pub(super) struct PackedAccess(u32);
 
-impl Access {
+impl PackedAccess {
     fn new(datum: u32, changes: bool) -> Self {
-        Access(datum << 1 | u32::from(changes))
+        PackedAccess(datum << 1 | u32::from(changes))
     }
 
     pub fn datum(self) -> usize {
@@ -171,7 +171,7 @@ impl Order {
 
     /// The accesses of the flows of a task.
     #[inline(always)]
-    pub fn accesses(&self, flows: Range<u32>) -> &[Access] {
+    pub fn accesses(&self, flows: Range<u32>) -> &[PackedAccess] {
         &self.accesses[flows.start as usize..flows.end as usize]
     }
 
@@ -182,13 +182,13 @@ impl Order {
     }
 }
 
-fn accesses<D: Datum>(graph: &Graph<'_, D>) -> Vec<Access> {
+fn accesses<D: Datum>(graph: &Graph<'_, D>) -> Vec<PackedAccess> {
     let mut accesses = Vec::with_capacity(graph.flows.len());
     let mut flows = graph.flows.iter();
     for task in &graph.tasks {
         let changes = graph.classes[task.class as usize].changes.iter();
         let of_task = changes.zip(&mut flows);
-        accesses.extend(of_task.map(|(&changes, flow)| Access::new(flow.datum, changes)));
+        accesses.extend(of_task.map(|(&changes, flow)| PackedAccess::new(flow.datum, changes)));
     }
     accesses
 }

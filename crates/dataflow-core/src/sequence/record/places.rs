@@ -7,7 +7,7 @@
 
 use super::accesses::Loan;
 use super::graph::{NONE, RecordedDatum};
-use super::order::Access;
+use super::order::PackedAccess;
 use crate::data::{Datum, Version};
 use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 
@@ -40,7 +40,7 @@ enum Residence<D: Datum> {
 
 /// A datum while tasks access it.
 pub(super) struct AccessGuard<'p, D: Datum> {
-    pub access: Access,
+    pub access: PackedAccess,
     guard: Guard<'p, D>,
 }
 
@@ -74,7 +74,7 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
     }
 
     #[inline(always)]
-    pub fn hold(&self, access: Access) -> AccessGuard<'_, D> {
+    pub fn hold(&self, access: PackedAccess) -> AccessGuard<'_, D> {
         let place = &self.places[access.datum()].0;
         let guard = match access.changes() {
             true => place.try_borrow_mut().ok().map(Guard::Write),
@@ -87,7 +87,7 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
     }
 
     /// Looks at a datum that a task which may run accesses.
-    pub fn peek<R>(&self, access: Access, look: impl FnOnce(&D) -> R) -> Option<R> {
+    pub fn peek<R>(&self, access: PackedAccess, look: impl FnOnce(&D) -> R) -> Option<R> {
         let place = self.places[access.datum()].0.try_borrow().ok()?;
         Some(look(place.get()))
     }

@@ -3,7 +3,7 @@
 use super::super::access::Access;
 use super::super::kept::Read;
 use super::super::law::Mode;
-use super::super::task::Outcome;
+use super::super::task::BodyOutcome;
 use super::super::waiting::names_one_twice;
 use super::accesses::{Home, HomeSet, Lent, Named};
 use super::graph::{Body, Class, Flow, Gathered, Graph, NONE, RecordedDatum, Task};
@@ -133,7 +133,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
     where
         S: HomeSet<'c, D>,
         F: for<'a> Fn(<S::Shape as Lent<'a, D>>::Arg) -> O + Send + Sync + 'env,
-        O: Outcome,
+        O: BodyOutcome,
     {
         self.name("task").task(accesses, body);
     }
@@ -192,7 +192,7 @@ impl<'c, 'env, D: Datum> Inserting<'_, 'c, 'env, D> {
     where
         S: HomeSet<'c, D>,
         F: for<'a> Fn(<S::Shape as Lent<'a, D>>::Arg) -> O + Send + Sync + 'env,
-        O: Outcome,
+        O: BodyOutcome,
     {
         let mut named = SmallVec::<[Named; 8]>::new();
         accesses.each(&mut |access| named.push(access));

@@ -10,7 +10,7 @@
 
 use super::accesses::Loan;
 use super::graph::{Graph, Task};
-use super::order::{Access, Countdown, Order};
+use super::order::{Countdown, Order, PackedAccess};
 use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
@@ -315,7 +315,7 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     #[inline(always)]
-    fn accesses(&self, number: u32) -> &[Access] {
+    fn accesses(&self, number: u32) -> &[PackedAccess] {
         self.order.accesses(self.graph.flow_range(number))
     }
 }

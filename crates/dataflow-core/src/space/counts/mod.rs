@@ -17,7 +17,7 @@ mod held;
 mod mixer;
 mod walk;
 
-use super::{Fault, TaskSpace};
+use super::{Contradiction, TaskSpace};
 use crate::rank::Rank;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -143,7 +143,7 @@ pub struct Counts {
     pub pairs: BTreeMap<(Rank, Rank), Traffic>,
     /// The longest way through the graph: no run is shorter, whatever the ranks. Tasks and costs are
     /// each the most of any way, and need not be of the same one.
-    pub path: Work,
+    pub path: CountedWork,
     /// Of the tasks that wait for some of their inputs, the most that did so at once.
     pub waiting: usize,
     /// How many rounds there were, if it was counted [in rounds](Counting::in_rounds).
@@ -155,7 +155,7 @@ pub struct Counts {
 #[non_exhaustive]
 pub struct OfRank {
     /// What it runs.
-    pub work: Work,
+    pub work: CountedWork,
     /// How many tasks of each class, in the order of the description.
     pub classes: Vec<u64>,
     /// What it sends and passes on.
@@ -174,7 +174,7 @@ pub struct OfRank {
 /// See [`Counting`](Counting#examples).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Work {
+pub struct CountedWork {
     /// How many.
     pub tasks: u64,
     /// The sum of their costs, in the caller's unit.
@@ -251,7 +251,7 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     /// A task on a rank that does not exist or with a flow that is not described, one of which some inputs
     /// never come, and more tasks on a rank than it has, if they are more than a million. Other
     /// contradictions give wrong numbers: [`verify`](super::verify) finds them.
-    pub fn count(&self) -> Result<Counts, Fault> {
+    pub fn count(&self) -> Result<Counts, Contradiction> {
         walk::count(self)
     }
 }
@@ -269,9 +269,9 @@ impl Counts {
 
     /// The most tasks and the highest cost of a rank, each of its own: no run is shorter than either on
     /// one worker a rank, or than their share on several.
-    pub fn area(&self) -> Work {
+    pub fn area(&self) -> CountedWork {
         let works = self.ranks.iter().map(|rank| rank.work);
-        works.fold(Work::default(), |most, work| Work {
+        works.fold(CountedWork::default(), |most, work| CountedWork {
             tasks: most.tasks.max(work.tasks),
             cost: most.cost.max(work.cost),
         })

@@ -6,12 +6,12 @@
 
 use super::held::HeldBytes;
 use super::mixer::Table;
-use super::{Counting, Counts, OfRank, Sending, Traffic, Work};
+use super::{CountedWork, Counting, Counts, OfRank, Sending, Traffic};
 use crate::data::Store;
 use crate::rank::Rank;
 use crate::space::edges::Expected;
 use crate::space::verify::fault;
-use crate::space::{Description, Fault, Mode, Successors, TaskName, TaskSpace};
+use crate::space::{Contradiction, Description, Mode, Successors, TaskName, TaskSpace};
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -23,16 +23,16 @@ const UNASKED: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
 /// A task some of whose inputs are missing, and the longest way to it until now.
 struct Waiting {
     missing: u32,
-    way: Work,
+    way: CountedWork,
 }
 
 /// A task whose sources have all been walked, and the longest way to it.
-type Ready<T> = (T, Work);
+type Ready<T> = (T, CountedWork);
 
 /// What a task sends to one rank: flow, for how many tasks there, bytes. None of an edge that only orders.
 type Output = (u32, u32, Option<u64>);
 
-pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Fault> {
+pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Contradiction> {
     let about = Description::of(asked.space);
     let of_rank = OfRank {
         classes: vec![0; about.classes().len()],
@@ -75,11 +75,11 @@ struct Walk<'c, 'a, S: TaskSpace> {
 
 impl<S: TaskSpace> Walk<'_, '_, S> {
     /// One task after the other, the last that became ready first; a root when there is no other.
-    fn depth_first(&mut self) -> Result<(), Fault> {
+    fn depth_first(&mut self) -> Result<(), Contradiction> {
         let Counting { space, n_ranks, .. } = *self.asked;
         for on in (0..n_ranks).map(Rank) {
             for root in space.roots(on) {
-                self.ready.push((root, Work::default()));
+                self.ready.push((root, CountedWork::default()));
                 while let Some(ready) = self.ready.pop() {
                     self.run(ready)?;
                 }
@@ -89,14 +89,15 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// Some tasks of each rank at a time, the most urgent ones; of equals that which was ready first.
-    fn in_rounds(&mut self, workers: usize) -> Result<(), Fault> {
+    fn in_rounds(&mut self, workers: usize) -> Result<(), Contradiction> {
         let ranks = (0..self.asked.n_ranks).map(Rank);
         let mut queues: Vec<BinaryHeap<Urgent<S::Task>>> = Vec::new();
         queues.resize_with(ranks.len(), BinaryHeap::new);
         for on in ranks {
             let space = self.asked.space;
             let roots = space.roots(on);
-            self.ready.extend(roots.map(|root| (root, Work::default())));
+            self.ready
+                .extend(roots.map(|root| (root, CountedWork::default())));
         }
         let (mut number, mut rounds, mut running) = (0, 0, Vec::new());
         loop {
@@ -124,7 +125,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// First what nobody needs any more goes, then what was made comes.
-    fn finish_round(&mut self, running: &mut Vec<Ready<S::Task>>) -> Result<(), Fault> {
+    fn finish_round(&mut self, running: &mut Vec<Ready<S::Task>>) -> Result<(), Contradiction> {
         if let Some(held) = &mut self.held {
             for (task, _) in &*running {
                 held.has_run(self.asked, *task, self.asked.space.rank(*task));
@@ -140,7 +141,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// Counts a task, and its outputs at those who wait for them.
-    fn run(&mut self, (task, way): Ready<S::Task>) -> Result<(), Fault> {
+    fn run(&mut self, (task, way): Ready<S::Task>) -> Result<(), Contradiction> {
         let Counting { space, n_ranks, .. } = *self.asked;
         let on = space.rank(task);
         let cost = (self.asked.cost)(task);
@@ -163,7 +164,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
             return fault(format!("{task:?} is of a class that is not described"));
         };
         *of_class += 1;
-        let way = Work {
+        let way = CountedWork {
             tasks: way.tasks + 1,
             cost: way.cost + cost,
         };
@@ -191,7 +192,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// Counts what a task sends: one parcel for all ranks if they get the same, otherwise one for each.
-    fn post(&mut self, task: S::Task, from: Rank) -> Result<(), Fault> {
+    fn post(&mut self, task: S::Task, from: Rank) -> Result<(), Contradiction> {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.sort_unstable();
         let Some(name) = task.to_wire() else {
@@ -230,7 +231,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
         task: S::Task,
         to: Rank,
         edges: &[(Rank, u32)],
-    ) -> Result<Vec<Output>, Fault> {
+    ) -> Result<Vec<Output>, Contradiction> {
         let mut outputs = Vec::new();
         let flows = &self.about.classes()[task.class()].flows;
         for uses in edges.chunk_by(|a, b| a.1 == b.1) {
@@ -277,7 +278,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
         }
     }
 
-    fn end(mut self) -> Result<Counts, Fault> {
+    fn end(mut self) -> Result<Counts, Contradiction> {
         if let Some((task, waiting)) = self.waiting.iter().min_by_key(|(task, _)| **task) {
             let missing = waiting.missing;
             return fault(format!(
@@ -297,14 +298,14 @@ fn in_order(pairs: Table<(u32, u32), Traffic>) -> BTreeMap<(Rank, Rank), Traffic
         .collect()
 }
 
-fn no_such_rank<R>(task: impl TaskName, on: Rank, n_ranks: u32) -> Result<R, Fault> {
+fn no_such_rank<R>(task: impl TaskName, on: Rank, n_ranks: u32) -> Result<R, Contradiction> {
     fault(format!(
         "{task:?} is placed on {on}, or feeds a task there; counted are {n_ranks} rank(s)"
     ))
 }
 
-fn longer(one: Work, other: Work) -> Work {
-    Work {
+fn longer(one: CountedWork, other: CountedWork) -> CountedWork {
+    CountedWork {
         tasks: one.tasks.max(other.tasks),
         cost: one.cost.max(other.cost),
     }
@@ -314,7 +315,7 @@ fn longer(one: Work, other: Work) -> Work {
 struct Edges<'w, S: TaskSpace> {
     space: &'w S,
     /// The longest way that ends with the task.
-    way: Work,
+    way: CountedWork,
     on: Rank,
     waiting: &'w mut Table<S::Task, Waiting>,
     ready: &'w mut Vec<Ready<S::Task>>,

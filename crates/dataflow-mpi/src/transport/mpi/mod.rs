@@ -12,16 +12,16 @@
 //! than were asked for: Open MPI 4.1 writes beyond the room when a long message finds a shorter one.
 //!
 //! # Elsewhere
-//! MPI's beginning and end: [`World`].
+//! MPI's beginning and end: [`MpiWorld`].
 
 mod calls;
 mod flights;
 mod ring;
 mod world;
 
-pub use world::World;
+pub use world::MpiWorld;
 
-use super::{Bonds, Event, Limits, Payload, Room, Transport};
+use super::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::{Host, Machine};
 use calls::{Comm, MpiError, serialized};
@@ -65,7 +65,7 @@ impl Default for Sizes {
 pub struct Mpi {
     rank: Rank,
     n_ranks: usize,
-    limits: Limits,
+    limits: MessageLimits,
     comm: Comm,
     packet_bytes: usize,
     ring: ReceiveRing,
@@ -84,7 +84,7 @@ impl Mpi {
         Ok(Mpi {
             rank: Rank(comm.rank()? as u32),
             n_ranks,
-            limits: Limits {
+            limits: MessageLimits {
                 message_bytes: sizes.message_bytes.min(i32::MAX as usize),
                 largest_tag: sizes.largest_tag.min(comm.largest_tag()?),
                 in_order: true,
@@ -126,7 +126,7 @@ impl Transport for Mpi {
         Bonds::None
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         self.limits
     }
 

@@ -20,11 +20,11 @@ const LOOK: Duration = Duration::from_micros(200);
 const FOREVER: Duration = Duration::MAX;
 
 /// The world between one use and the next. A lock of `std`: those of models cannot be static.
-static RESTING: Mutex<Option<World>> = Mutex::new(None);
+static RESTING: Mutex<Option<MpiWorld>> = Mutex::new(None);
 
 /// MPI, initialised here or before, and the ranks of a communicator.
 ///
-/// To be [ended](World::end), or to [rest](World::rest) until it is begun again. A world that is dropped
+/// To be [ended](MpiWorld::end), or to [rest](MpiWorld::rest) until it is begun again. A world that is dropped
 /// instead, by a panic for example, ends all ranks of the job at once: those that wait for this one would
 /// wait for ever.
 ///
@@ -35,17 +35,17 @@ static RESTING: Mutex<Option<World>> = Mutex::new(None);
 /// # Examples
 /// ```no_run
 /// use dataflow_mpi::transport::Transport;
-/// use dataflow_mpi::transport::mpi::{Sizes, World};
+/// use dataflow_mpi::transport::mpi::{MpiWorld, Sizes};
 /// use std::time::Duration;
 ///
-/// let world = World::begin()?;
+/// let world = MpiWorld::begin()?;
 /// let transport = world.transport(Sizes::default())?;
 /// println!("{} of {}", transport.rank(), transport.n_ranks());
 /// drop(transport);
 /// world.end(Duration::from_secs(10))?;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
-pub struct World {
+pub struct MpiWorld {
     comm: Comm,
     /// If MPI was initialised here.
     universe: Option<Universe>,
@@ -55,18 +55,18 @@ pub struct World {
     here: (usize, usize),
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for MpiWorld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("MpiWorld")
             .field("n_ranks", &self.n_ranks)
             .field("here", &self.here)
             .finish_non_exhaustive()
     }
 }
 
-impl World {
+impl MpiWorld {
     /// All ranks that the launcher has started. Initialises MPI, unless that was done before. All
-    /// ranks must call this; if the world [rests](World::rest) it is waited for all of them, without limit.
+    /// ranks must call this; if the world [rests](MpiWorld::rest) it is waited for all of them, without limit.
     ///
     /// # Errors
     /// `mpi_thread_level` if MPI allows too few threads; `rank_lost` if the world rested, and the process
@@ -91,7 +91,7 @@ impl World {
             return_errors().map_err(refused)?;
         }
         let world = mpi::topology::SimpleCommunicator::world();
-        World::of(&world, begun.map(|(universe, _)| universe))
+        MpiWorld::of(&world, begun.map(|(universe, _)| universe))
     }
 
     /// The ranks of a communicator whose owner has initialised MPI, and ends it. All its ranks must
@@ -103,19 +103,19 @@ impl World {
     /// # Examples
     /// ```no_run
     /// use dataflow_mpi::rsmpi::{self, Threading};
-    /// use dataflow_mpi::transport::mpi::World;
+    /// use dataflow_mpi::transport::mpi::MpiWorld;
     /// use std::time::Duration;
     ///
     /// let begun = rsmpi::initialize_with_threading(Threading::Serialized);
     /// let (universe, _) = begun.expect("MPI was not initialised before");
-    /// let world = World::over(&universe.world())?;
+    /// let world = MpiWorld::over(&universe.world())?;
     /// println!("{} ranks", world.n_ranks());
     /// world.end(Duration::from_secs(10))?;
     /// # Ok::<(), dataflow_core::Error>(())
     /// ```
     pub fn over(communicator: &impl Communicator) -> Result<Self, Error> {
         check_level()?;
-        World::of(communicator, None)
+        MpiWorld::of(communicator, None)
     }
 
     fn of(communicator: &impl Communicator, universe: Option<Universe>) -> Result<Self, Error> {
@@ -129,7 +129,7 @@ impl World {
             machine.size().map_err(refused)?,
         );
         machine.free();
-        Ok(World {
+        Ok(MpiWorld {
             comm,
             universe,
             in_use: Arc::new(()),
@@ -179,11 +179,11 @@ impl World {
     }
 
     /// Waits for all ranks, so long at most. MPI that was initialised here is kept until it is
-    /// [begun](World::begin) again or the process exits: then it ends, together with that of all other
-    /// ranks, which are waited for without limit. If a rank [ends](World::end) instead, it ends now.
+    /// [begun](MpiWorld::begin) again or the process exits: then it ends, together with that of all other
+    /// ranks, which are waited for without limit. If a rank [ends](MpiWorld::end) instead, it ends now.
     ///
     /// # Errors
-    /// As [`end`](World::end).
+    /// As [`end`](MpiWorld::end).
     pub fn rest(self, patience: Duration) -> Result<(), Error> {
         self.leave(true, patience)
     }
@@ -257,7 +257,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for MpiWorld {
     fn drop(&mut self) {
         if let Some(universe) = self.universe.take() {
             std::mem::forget(universe);
@@ -267,7 +267,7 @@ impl Drop for World {
     }
 }
 
-fn resting() -> MutexGuard<'static, Option<World>> {
+fn resting() -> MutexGuard<'static, Option<MpiWorld>> {
     RESTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -15,14 +15,14 @@ use std::time::Duration;
 /// # Examples
 /// Four ranks on two hosts, whose own messages go through memory:
 /// ```
-/// use dataflow_mpi::transport::simulated::{Cluster, Costs, Shared, Weather};
+/// use dataflow_mpi::transport::simulated::{Cluster, MessageCosts, Shared, Weather};
 /// use std::time::Duration;
 ///
 /// let micro = Duration::from_micros(1);
 /// let cluster = Cluster {
 ///     hosts: vec![0, 0, 1, 1],
-///     costs: Costs { send: micro, receive: micro, ..Costs::default() },
-///     shared: Some(Shared { latency: micro / 2, bytes_per_second: 20e9, costs: Costs::default() }),
+///     costs: MessageCosts { send: micro, receive: micro, ..MessageCosts::default() },
+///     shared: Some(Shared { latency: micro / 2, bytes_per_second: 20e9, costs: MessageCosts::default() }),
 /// };
 /// let weather = Weather { cluster, ..Weather::default() };
 /// # assert_eq!(weather.latency, Duration::from_micros(5));
@@ -33,7 +33,7 @@ pub struct Cluster {
     /// have hosts of their own.
     pub hosts: Vec<u32>,
     /// Of messages between hosts.
-    pub costs: Costs,
+    pub costs: MessageCosts,
     /// How ranks of one host send to each other, if not over its ways out and in.
     pub shared: Option<Shared>,
 }
@@ -49,7 +49,7 @@ pub struct Shared {
     /// Each rank's way in and way out carry so many bytes a second.
     pub bytes_per_second: f64,
     /// What messages cost.
-    pub costs: Costs,
+    pub costs: MessageCosts,
 }
 
 /// What a message costs. Whoever moves it, a worker or the thread of the rank, does nothing else
@@ -58,7 +58,7 @@ pub struct Shared {
 /// # Examples
 /// See [`Cluster`](Cluster#examples).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Costs {
+pub struct MessageCosts {
     /// The sender's time (o of LogP): the message goes when it is over.
     pub send: Duration,
     /// The receiver's time. What it hands on is seen at once.
@@ -71,10 +71,10 @@ pub struct Costs {
     pub data_copied_bytes_per_second: f64,
 }
 
-impl Default for Costs {
+impl Default for MessageCosts {
     /// None.
     fn default() -> Self {
-        Costs {
+        MessageCosts {
             send: Duration::ZERO,
             receive: Duration::ZERO,
             gap: Duration::ZERO,
@@ -107,13 +107,13 @@ impl Cluster {
     }
 
     /// What messages between two ranks cost.
-    pub(super) fn costs(&self, one: Rank, other: Rank) -> &Costs {
+    pub(super) fn costs(&self, one: Rank, other: Rank) -> &MessageCosts {
         self.shared(one, other)
             .map_or(&self.costs, |shared| &shared.costs)
     }
 }
 
-impl Costs {
+impl MessageCosts {
     /// How long so many bytes are copied at each end, in nanoseconds.
     pub(super) fn copying(&self, is_packet: bool, bytes: usize) -> u64 {
         let rate = match is_packet {

@@ -13,7 +13,7 @@ use super::world::World;
 use crate::bell::Bell;
 use crate::host::Host;
 use crate::sync::MutexGuard;
-use crate::transport::{Bonds, Event, Limits, Payload, Room, Transport};
+use crate::transport::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,9 +84,9 @@ impl Transport for Simulated {
         Bonds::None
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         let weather = self.world.weather();
-        Limits {
+        MessageLimits {
             message_bytes: weather.message_bytes,
             largest_tag: weather.largest_tag,
             in_order: false,

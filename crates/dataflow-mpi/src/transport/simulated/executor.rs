@@ -6,7 +6,7 @@
 
 use super::here::{leaves_work, works_as};
 use super::inside::Inside;
-use super::queues::{HeapQueue, Queues, Ring};
+use super::queues::{HeapQueue, Ring, VirtualQueues};
 use super::world::World;
 use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
@@ -46,7 +46,7 @@ pub struct VirtualWorkers {
 }
 
 /// Opens the queues of a run.
-type Open = Box<dyn Fn(Ring) -> Arc<dyn Queues> + Send + Sync>;
+type Open = Box<dyn Fn(Ring) -> Arc<dyn VirtualQueues> + Send + Sync>;
 
 impl VirtualWorkers {
     /// At least one worker; each has a stack, so bodies may wait in their midst.
@@ -77,7 +77,7 @@ impl VirtualWorkers {
     /// worker by ringing for it.
     pub fn with_queues(
         self,
-        open: impl Fn(Ring) -> Arc<dyn Queues> + Send + Sync + 'static,
+        open: impl Fn(Ring) -> Arc<dyn VirtualQueues> + Send + Sync + 'static,
     ) -> Self {
         VirtualWorkers {
             open: Box::new(open),
@@ -89,7 +89,7 @@ impl VirtualWorkers {
     fn start(
         &self,
         worker: usize,
-        crew: &Arc<Crew>,
+        crew: &Arc<VirtualCrew>,
         job: &Arc<Job>,
     ) -> Result<Box<dyn Thread>, String> {
         let (name, crew, job) = (format!("worker {worker}"), crew.clone(), job.clone());
@@ -111,7 +111,7 @@ impl Executor for VirtualWorkers {
     fn execute(&self, job: &Arc<Job>) {
         let bells: Vec<Arc<dyn Bell>> = (0..self.n_workers).map(|_| self.host.bell()).collect();
         let rung = bells.clone();
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(VirtualCrew {
             queues: (self.open)(Box::new(move |worker| rung[worker].ring())),
             inside: Inside::new(bells.clone()),
             bells,
@@ -139,13 +139,13 @@ impl Executor for VirtualWorkers {
 }
 
 /// The workers of one run.
-struct Crew {
-    queues: Arc<dyn Queues>,
+struct VirtualCrew {
+    queues: Arc<dyn VirtualQueues>,
     bells: Vec<Arc<dyn Bell>>,
     inside: Inside,
 }
 
-impl Crew {
+impl VirtualCrew {
     fn serve(&self, worker: usize, job: &Job) {
         works_as(worker, &self.queues);
         while let Some(entered) = job.enter() {

@@ -7,16 +7,20 @@
 #[cfg(target_os = "linux")]
 mod slab;
 
-#[cfg(not(target_os = "linux"))]
-use corosensei::stack::DefaultStack as Ground;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 #[cfg(target_os = "linux")]
-use slab::{SlabStack as Ground, many, one};
+use slab::{SlabStack, many, one};
 use std::cell::Cell;
 #[cfg(not(target_os = "linux"))]
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+
+/// The memory of a stack.
+#[cfg(target_os = "linux")]
+type Ground = SlabStack;
+#[cfg(not(target_os = "linux"))]
+type Ground = corosensei::stack::DefaultStack;
 
 thread_local! {
     /// By what the fiber that runs on this thread gives it back; null where none runs.

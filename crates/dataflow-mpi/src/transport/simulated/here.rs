@@ -1,7 +1,7 @@
 //! Here: who acts on this thread, and the time that it lets pass.
 
 use super::agenda::nanos;
-use super::queues::Queues;
+use super::queues::VirtualQueues;
 use super::world::World;
 use crate::progress;
 use dataflow_core::port;
@@ -20,7 +20,7 @@ struct Here {
     /// What it has spent in this turn, if it acts by turns: it passes when the turn is over.
     spent: Option<Vec<u64>>,
     /// Which worker it is, and what it takes its tasks from.
-    works: Option<(usize, Arc<dyn Queues>)>,
+    works: Option<(usize, Arc<dyn VirtualQueues>)>,
 }
 
 /// Lets virtual time pass for the calling actor; outside of a world it does nothing.
@@ -53,7 +53,7 @@ pub fn worker() -> Option<usize> {
 }
 
 /// The calling actor is a worker from now on.
-pub fn works_as(worker: usize, queues: &Arc<dyn Queues>) {
+pub fn works_as(worker: usize, queues: &Arc<dyn VirtualQueues>) {
     HERE.with_borrow_mut(|here| {
         if let Some(here) = here {
             here.works = Some((worker, queues.clone()));

@@ -6,7 +6,7 @@
 //! moment in which a task has ended. Who looks only because it was woken wakes nobody. While nobody else
 //! is inside, who waits looks again after a [moment](MOMENT).
 
-use super::queues::Queues;
+use super::queues::VirtualQueues;
 use crate::bell::Bell;
 use crate::sync::{Mutex, lock};
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
@@ -42,7 +42,7 @@ impl Inside {
     pub fn visit(
         &self,
         lane: &mut dyn Lane,
-        queues: &dyn Queues,
+        queues: &dyn VirtualQueues,
         visit: impl FnOnce(&mut dyn Lane),
     ) {
         lock(&self.present).busy += 1;
@@ -80,7 +80,7 @@ impl Inside {
 /// The lane of a worker that is inside.
 struct InsideLane<'l> {
     lane: &'l mut dyn Lane,
-    queues: &'l dyn Queues,
+    queues: &'l dyn VirtualQueues,
     inside: &'l Inside,
     /// It has waited, and has not looked since.
     was_woken: bool,

@@ -52,10 +52,10 @@ mod virtual_host;
 mod weather;
 mod world;
 
-pub use cluster::{Cluster, Costs, Shared};
+pub use cluster::{Cluster, MessageCosts, Shared};
 pub use door::Simulated;
 pub use executor::VirtualWorkers;
 pub use here::{spend, worker};
-pub use queues::{Queues, Ring};
+pub use queues::{Ring, VirtualQueues};
 pub use weather::{Faults, Weather};
 pub use world::{Hung, World};

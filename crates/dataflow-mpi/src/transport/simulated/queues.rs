@@ -14,7 +14,7 @@ use std::time::Duration;
 pub type Ring = Box<dyn Fn(usize) + Send + Sync>;
 
 /// The queues of one run in virtual time, and its workers at rest. One worker acts at a time.
-pub trait Queues: Send + Sync {
+pub trait VirtualQueues: Send + Sync {
     /// Lends a worker its lane for a visit. Answers what is wrong with the queues, if that turned out: the
     /// run ends with an error of this text.
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String>;
@@ -92,7 +92,7 @@ impl HeapQueue {
     }
 }
 
-impl Queues for HeapQueue {
+impl VirtualQueues for HeapQueue {
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
         visit(&mut HeapLane { heap: self, worker });
         None

@@ -25,7 +25,7 @@ mod watch;
 pub use mesh::{Interrupt, Mesh};
 pub use token::{NoToken, Token};
 
-use super::{Bonds, Event, Limits, Payload, Room, Transport};
+use super::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::Host;
 use dataflow_core::rank::Rank;
@@ -42,7 +42,7 @@ use std::time::Duration;
 use watch::{Readable, Watch};
 
 /// Data go in parts, so a datum of any size would do; but no packet should need more memory.
-const LIMITS: Limits = Limits {
+const LIMITS: MessageLimits = MessageLimits {
     message_bytes: 64 << 20,
     largest_tag: u32::MAX,
     in_order: true,
@@ -536,7 +536,7 @@ impl Transport for Tcp {
         self.peers.len()
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> MessageLimits {
         LIMITS
     }
 

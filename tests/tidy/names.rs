@@ -1,0 +1,231 @@
+//! Names: one word has one meaning, and keeps its name where it is imported.
+
+use crate::rust::{code_only, ends_in_word};
+use crate::tree::{Tree, identifiers};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Imports that may rename: file, what becomes what, and why.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("src/lib.rs", "dataflow_core as core", OUR_CRATE),
+    ("src/lib.rs", "dataflow_linalg as linalg", OUR_CRATE),
+    ("src/lib.rs", "dataflow_mpi as mpi", OUR_CRATE),
+    ("src/lib.rs", "dataflow_numa as numa", OUR_CRATE),
+    (
+        "crates/dataflow-core/src/lib.rs",
+        "dataflow_macros as macros",
+        OUR_CRATE,
+    ),
+    (
+        "crates/dataflow-mpi/src/lib.rs",
+        "mpi as rsmpi",
+        "the crate `mpi` is the package rsmpi",
+    ),
+    (
+        "crates/dataflow-numa/src/queue/workers.rs",
+        "Worker as Deque",
+        "crossbeam's worker is a deque; ours is a thread",
+    ),
+    (
+        "crates/dataflow-core/tests/failures.rs",
+        "Error as StdError",
+        "beside our own",
+    ),
+    (
+        "benches/race/peers.rs",
+        "factor as lu",
+        "faer's modules have one name",
+    ),
+    (
+        "benches/race/peers.rs",
+        "factor as qr",
+        "faer's modules have one name",
+    ),
+];
+
+const OUR_CRATE: &str = "a crate of ours is a module of the one above it";
+
+/// Public names of several types, and why they may be.
+const ALIKE: &[(&[&str], &str)] = &[
+    (
+        &["Check", "Factor", "Solve"],
+        "one meaning, for each decomposition in its folder: `cholesky::Factor`, `lu::Factor`",
+    ),
+    (
+        &["Lu"],
+        "one meaning: P, L and U, of one tile and of an array",
+    ),
+    (
+        &["Access", "Mode"],
+        "one meaning: what a task does with a datum; in a loop nest, in its text, in a sequence, by a flow",
+    ),
+    (
+        &["End", "Family", "Relation", "Statement"],
+        "of loop nests, as dataflow-macros reads them and dataflow-affine has them",
+    ),
+    (
+        &["Output", "Part", "Reason"],
+        "those of dataflow-affine are read by dataflow-macros only",
+    ),
+    (
+        &["Call", "Header", "Message", "Onward", "Refused", "Stage"],
+        "those of dataflow-mpi's protocols stay inside of it",
+    ),
+    (&["Object", "Topology"], "hwloc's, and what is made of them"),
+    (
+        &["Mpi"],
+        "what was found at the start, and the transport over it",
+    ),
+    (
+        &["Next"],
+        "the answer to what is to be done next, each of one protocol",
+    ),
+    (
+        &["Ring"],
+        "that of nodes around a worker stays inside dataflow-numa; the other rings for a worker",
+    ),
+    (
+        &["Share"],
+        "that of a group in a reduction stays inside its file; the other is of a trace's time",
+    ),
+    (
+        &["Counts", "Format", "WriteError"],
+        "of a kind of file, said with its module: `market::Counts`, `trace::Format`",
+    ),
+    (
+        &["Machine", "Simulated"],
+        "said with the module of what is simulated: `simulate::Machine`, `numa::simulate::Simulated`",
+    ),
+    (
+        &["Transport"],
+        "a runtime's says which of dataflow-mpi's it takes",
+    ),
+    (
+        &["Turn"],
+        "how a matrix is turned, `transfer::Turn`; how a turn of an actor ends",
+    ),
+];
+
+/// Imports that rename and are not in the list, and what is in the list for nothing.
+pub fn wrong_imports(tree: &Tree) -> Vec<String> {
+    let (mut offenders, mut met) = (Vec::new(), BTreeSet::new());
+    for (file, text) in tree.texts("rs") {
+        for (line, import) in renamed(&code_only(text)) {
+            match RENAMED
+                .iter()
+                .find(|(of, what, _)| (*of, &**what) == (file, &*import))
+            {
+                Some((of, what, _)) => _ = met.insert((*of, *what)),
+                None => offenders.push(format!("{file}:{line}: `{import}` in an import")),
+            }
+        }
+    }
+    let idle = RENAMED
+        .iter()
+        .filter(|(of, what, _)| !met.contains(&(*of, *what)));
+    offenders.extend(idle.map(|(of, what, _)| format!("{of}: no `{what}`: out of RENAMED")));
+    offenders
+}
+
+/// Public types of the crates that share their name with another one, and names in the list that none share.
+pub fn wrong_types(tree: &Tree) -> Vec<String> {
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let codes: Vec<(&str, String)> = tree
+        .sources()
+        .iter()
+        .flat_map(|source| {
+            tree.texts("rs")
+                .filter(move |(file, _)| file.starts_with(source))
+        })
+        .map(|(file, text)| (file, code_only(text)))
+        .collect();
+    for (file, code) in &codes {
+        for (line, name) in public_types(code) {
+            places
+                .entry(name)
+                .or_default()
+                .push(format!("{file}:{line}"));
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    let allowed: BTreeSet<&str> = ALIKE
+        .iter()
+        .flat_map(|(names, _)| *names)
+        .copied()
+        .collect();
+    let idle = allowed.iter().filter(|name| !places.contains_key(**name));
+    let mut offenders: Vec<String> = idle
+        .map(|name| format!("`{name}` is the name of one type: out of ALIKE"))
+        .collect();
+    places.retain(|name, _| !allowed.contains(name));
+    offenders.extend(places.iter().map(|(name, places)| {
+        format!(
+            "{}: `{name}` is the name of several types",
+            places.join(", ")
+        )
+    }));
+    offenders
+}
+
+/// `B as C` of `use a::{B as C, D as _}`, with the line of its `use`.
+fn renamed(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        if ends_in_word(&code[..at]) {
+            continue;
+        }
+        let line = code[..at].matches('\n').count() + 1;
+        let import = code[at..].split(';').next().unwrap_or_default();
+        let words: Vec<&str> = identifiers(import).collect();
+        let renames = words.windows(3).filter(|of| of[1] == "as" && of[2] != "_");
+        found.extend(renames.map(|of| (line, of.join(" "))));
+    }
+    found
+}
+
+/// Names of the types, traits and aliases that a file has for other files, outside of macros and functions.
+fn public_types(code: &str) -> Vec<(usize, &str)> {
+    const KINDS: [&str; 5] = ["enum", "struct", "trait", "type", "union"];
+    let lines = code.lines().enumerate();
+    let types = lines.filter_map(|(index, line)| {
+        let mut words = line
+            .strip_prefix("pub ")?
+            .split(' ')
+            .filter(|word| *word != "unsafe");
+        words.next().filter(|word| KINDS.contains(word))?;
+        let name = identifiers(words.next()?).next()?;
+        Some((index + 1, name))
+    });
+    types.collect()
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_import_that_renames_is_seen_however_it_is_written() {
+        for (code, expected) in [
+            ("use a::B;", vec![]),
+            ("use a::B as _;", vec![]),
+            ("let b = a as usize;\nreuse a as b;", vec![]),
+            ("\nuse a::B as C;", vec![(2, "B as C")]),
+            (
+                "pub use a::{\n  b::{B as C, D},\n  e as f,\n};",
+                vec![(1, "B as C"), (1, "e as f")],
+            ),
+        ] {
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(line, import)| (line, import.to_string()))
+                .collect();
+            assert_eq!(renamed(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_public_type_is_told_from_one_of_its_crate_or_of_a_function() {
+        let code = "pub struct A<T>(T);\npub(crate) struct B;\nenum C {}\npub unsafe trait D: E {\n    \
+                    pub type F = u8;\npub enum G {\npub fn h() {}\npub type I<T> = A<T>;";
+        let expected = [(1, "A"), (4, "D"), (6, "G"), (8, "I")];
+        assert_eq!(public_types(code), expected);
+    }
+}
