@@ -167,7 +167,10 @@ impl<T: TaskName> Stalled<'_, T> {
         let why = strayed(self.space, self.rank).or_else(|| self.dealt_out());
         match why {
             Some(text) => format!("; {text}"),
-            None => "; none of them was ever reached: a root or an edge is missing".into(),
+            None => {
+                "; none of them was ever reached: a root or an edge is missing (`verify` names it)"
+                    .into()
+            }
         }
     }
 

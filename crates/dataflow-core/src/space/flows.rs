@@ -130,6 +130,7 @@ impl<'a, D: Datum> Slot<'a, D> {
     ///
     /// # Panics
     /// If the flow is not described as updated: a fault of the task space.
+    #[doc(alias = "get_mut")]
     #[track_caller]
     pub fn update(self) -> &'a mut D {
         if self.flow.mode != Mode::Update {
