@@ -321,11 +321,20 @@ mod specimen {
         flows: std::ops::Range<usize>,
         flow: usize,
     ) -> Arrived {
+        feed_near(table, (key, flows, flow), &mut Near::default())
+    }
+
+    /// The same, by somebody who has fed others just before.
+    pub fn feed_near<'t, D: Sent>(
+        table: &'t Pending<D>,
+        (key, flows, flow): (Key, std::ops::Range<usize>, usize),
+        near: &mut Near<'t, D>,
+    ) -> Arrived {
         let of = Expected::of(&Fed(flows.clone()), key, flow, (key, flow));
         let datum = (!D::NOTHING).then(|| Version::new(D::to(key, flow)));
         let mut slots = Slots::new();
         let input = (flow, datum, flow == 1);
-        let arrived = table.arrive(key, &of, input, &mut slots, &mut Near::default());
+        let arrived = table.arrive(key, &of, input, &mut slots, near);
         if let Arrived::Ready(poisoned) = arrived {
             assert_eq!(poisoned, flows.contains(&1));
             let filled = slots.iter().enumerate();
@@ -353,7 +362,7 @@ mod specimen {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::specimen::{Belongs, Sent, count, feed};
+    use super::specimen::{Belongs, Sent, count, feed, feed_near};
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -391,6 +400,28 @@ mod tests {
         }
         grow::<()>();
         grow::<Belongs>();
+    }
+
+    /// Whoever held on to a bucket while it locks another, or after it was to let go, would wait for ever.
+    #[test]
+    fn whoever_feeds_neighbours_holds_one_bucket_and_lets_it_go() {
+        fn sweep<D: Sent>() {
+            let table = Pending::<D>::new(0);
+            let mut near = Near::default();
+            for flow in 0..2 {
+                for key in 1..=N_KEYS {
+                    let _ = feed_near(&table, (key, 0..3, flow), &mut near);
+                }
+            }
+            near.release();
+            for key in 1..=N_KEYS {
+                let arrived = feed(&table, key, 0..3, 2);
+                assert_eq!(arrived, Arrived::Ready(true));
+            }
+            assert_eq!(count(&table), (0, 0));
+        }
+        sweep::<()>();
+        sweep::<Belongs>();
     }
 
     /// What one worker puts behind a bucket another may have taken before the first has told: then
@@ -444,6 +475,7 @@ mod tests {
                 for worker in 0..4 {
                     let (table, ready) = (&table, &ready);
                     threads.spawn(move || {
+                        let mut near = Near::default();
                         for i in 0..N_RACED {
                             // Two threads from the front and two from the back, a flow each.
                             let back = N_RACED - 1 - i;
@@ -451,7 +483,8 @@ mod tests {
                             let key = (i + 1) * 3 + round;
                             let flows = if i % 3 == 0 { 0..4 } else { 4..8 };
                             let flow = flows.start + worker;
-                            if let Arrived::Ready(_) = feed(table, key, flows, flow) {
+                            let arrived = feed_near(table, (key, flows, flow), &mut near);
+                            if let Arrived::Ready(_) = arrived {
                                 ready.fetch_add(1, Ordering::Relaxed);
                             }
                         }
