@@ -40,7 +40,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if expected.count == 1 {
             if Self::CARRIES {
                 slots::empty(slots);
-                slots::set(slots, flow, datum);
+                slots::put(slots, flow, datum);
             }
             return Some(poisoned);
         }

@@ -25,6 +25,15 @@ pub(crate) fn set<D: Datum>(slots: &mut Slots<D>, flow: usize, datum: Option<Ver
     slots[flow] = datum;
 }
 
+/// The same in slots that are [empty]: nothing lies there that would have to be dropped.
+#[inline(always)]
+pub(crate) fn put<D: Datum>(slots: &mut Slots<D>, flow: usize, mut datum: Option<Version<D>>) {
+    match slots.get_mut(flow) {
+        Some(slot) => std::mem::swap(slot, &mut datum),
+        None => set(slots, flow, datum),
+    }
+}
+
 /// Lets go of what slots still hold. Nearly always there is nothing: whoever had them has handed all on.
 #[inline(always)]
 pub(crate) fn empty<D: Datum>(slots: &mut Slots<D>) {
