@@ -7,7 +7,6 @@ use super::dense::{Counted, LIMIT};
 use super::pending::{Arrived, Near, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
-use crate::error::Kind;
 use crate::space::{Expected, NARROW, Sources, TaskName, TaskSpace, number_of};
 
 impl<'a, S: TaskSpace> Run<'a, S> {
@@ -124,28 +123,5 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.not_described(task, flow, n_flows);
         }
         flow < n_flows
-    }
-
-    #[cold]
-    fn not_expected(&self, source: S::Task, task: S::Task, flow: usize) {
-        let flow = self.description.flow_name(task.class(), flow);
-        let text = format!(
-            "the successors of {source:?} feed {flow} of {task:?}, but the inputs of {task:?} do not name \
-             that output, and it alone, as the source of {flow}; `verify` checks every edge"
-        );
-        self.fail(Kind::NotExpected, Some(task), text);
-    }
-
-    #[cold]
-    pub(super) fn fed_twice(
-        &self,
-        source: S::Task,
-        task: S::Task,
-        flow: usize,
-    ) -> Option<Poisoned> {
-        let flow = self.description.flow_name(task.class(), flow);
-        let text = format!("{source:?} feeds {flow} of {task:?}, which had been fed before");
-        self.fail(Kind::FedTwice, Some(task), text);
-        None
     }
 }

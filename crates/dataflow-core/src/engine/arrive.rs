@@ -4,9 +4,9 @@
 //! their inputs, as if it had run here.
 
 use super::drive::Visit;
+use super::hand::Hand;
 use super::pending::Near;
 use super::release::{EdgeList, doubled};
-use super::run::Hand;
 use super::slots::set;
 use super::{Ready, Run, Slots};
 use crate::data::Store;

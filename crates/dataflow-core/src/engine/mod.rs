@@ -7,7 +7,10 @@ mod best;
 mod common;
 mod dense;
 mod drive;
+mod fault;
+mod gather;
 mod guard;
+mod hand;
 mod homes;
 mod idle;
 mod job;
@@ -17,6 +20,7 @@ pub mod monitor;
 mod names;
 mod pending;
 mod post;
+mod queue;
 mod release;
 mod run;
 mod shelf;
@@ -38,13 +42,14 @@ pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
 
 use crate::data::{Datum, RunNumber};
-use crate::error::{Error, Kind, shown};
-use crate::port::{Executor, Failure, Line, Wire};
+use crate::error::{Error, Kind};
+use crate::port::{Executor, Line, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, TaskName, TaskSpace, verify_if_asked};
+use crate::space::{Description, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
 use dense::DenseRecords;
 use drive::Left;
+use hand::Hand;
 use homes::Homes;
 use job::Bell;
 use mail::Mail;
@@ -52,7 +57,6 @@ use monitor::Monitor;
 use names::Names;
 use pending::{Pending, Poisoned};
 use post::Codec;
-use run::Hand;
 use slots::Slots;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -262,14 +266,6 @@ struct Abroad<'a, D: Datum> {
     codec: Codec<D>,
 }
 
-impl<T: TaskName> OrderedError<T> {
-    /// It, as other ranks are told.
-    fn told_by(self, rank: Rank) -> Failure {
-        let name = self.task().and_then(|task| task.to_wire());
-        self.error.into_failure(name.unwrap_or_default(), rank)
-    }
-}
-
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether edges carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
@@ -302,22 +298,6 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             offer(job);
             self.common.execute(on, job);
         });
-    }
-
-    /// Notes a fault that ends the run: the first one is reported.
-    #[cold]
-    fn fail(&self, kind: Kind, task: Option<S::Task>, text: impl Into<String>) {
-        self.stop(Error::new(kind, task.map(|task| shown(&task)), text));
-    }
-
-    /// The other ranks are told why this one ends the run, unless it has been stopped before.
-    fn abort(&self, error: &Error) {
-        if let Some(abroad) = &self.abroad
-            && !self.common.ledger.is_stopped()
-        {
-            let ordered = OrderedError::<S::Task>::stopping(error.clone());
-            abroad.line.abort(&ordered.told_by(self.rank));
-        }
     }
 
     /// What became of the run, once nobody is inside.

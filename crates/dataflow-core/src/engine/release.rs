@@ -10,9 +10,9 @@
 
 use super::best::{Best, Next, Offer};
 use super::drive::Visit;
+use super::hand::Hand;
 use super::pending::{Near, Poisoned};
 use super::post::Leaving;
-use super::run::Hand;
 use super::{Ready, Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;

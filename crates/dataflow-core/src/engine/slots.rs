@@ -9,7 +9,7 @@ pub(super) const INLINE: usize = 4;
 /// A place per flow, and at least [`INLINE`] once anything was put there; empty until its datum arrives.
 /// Grows as far as the largest flow.
 ///
-/// Slots stay in buffers of the worker (see [`Hand`](super::run::Hand)) and are only touched by
+/// Slots stay in buffers of the worker (see [`Hand`](super::hand::Hand)) and are only touched by
 /// spaces whose edges carry data: others pay nothing for them.
 pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; INLINE]>;
 

@@ -4,7 +4,7 @@
 //! holds no trace of this.
 
 use super::drive::Visit;
-use super::run::Hand;
+use super::hand::Hand;
 use super::{Run, Slots};
 use crate::data::{Datum, Store};
 use crate::port::{Hint, Wants, most_bytes};
