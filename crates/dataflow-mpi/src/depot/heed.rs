@@ -196,18 +196,6 @@ impl Depot {
         }
     }
 
-    /// Says that this rank lives, how far it is, and how much has come.
-    pub(super) fn beat(&mut self, to: Rank) {
-        let came = self.run.peers.get(to).map_or(0, |peer| peer.bytes);
-        let stage = match self.phase {
-            Phase::Opening(_) if self.agreement.has_said() => Stage::Open,
-            Phase::Opening(_) | Phase::Between => Stage::Apart,
-            Phase::Running if self.run.reported => Stage::Closed,
-            Phase::Running => Stage::Begun,
-        };
-        self.say(to, Message::Beat { stage, came });
-    }
-
     /// What a rank that is at that stage must have said to this one before, if it has not come.
     fn missed_word(&self, from: Rank, stage: Stage) -> Option<Kind> {
         let opens = matches!(self.phase, Phase::Opening(_));
@@ -242,34 +230,6 @@ impl Depot {
     fn note_credit(&mut self, message: &Message<'_>) {
         if let Message::Credit { .. } = message {
             self.counters.credits_came += 1;
-        }
-    }
-
-    /// Nothing will happen any more, the root says.
-    pub(super) fn quiet(&mut self, round: u32) -> Heeded {
-        if !self.run.standing().dry {
-            return Err(Malformed(format!(
-                "wave {round} ended too early: {} is at work",
-                self.rank
-            )));
-        }
-        self.say_to_children(&Message::Quiet { round });
-        if !self.run.closed && !self.run.stopped {
-            self.actions.push_back(Action::Stall);
-        }
-        Ok(())
-    }
-
-    /// To the neighbours in the tree, but for one.
-    pub(super) fn say_to_near(&mut self, message: &Message<'_>, but: Option<Rank>) {
-        let near = self.family.near().filter(|near| Some(*near) != but);
-        let near: Vec<Rank> = near.collect();
-        self.say_to_present(near, message);
-    }
-
-    pub(super) fn say_to_children(&mut self, message: &Message<'_>) {
-        for child in self.family.children.clone() {
-            self.say(child, message.clone());
         }
     }
 

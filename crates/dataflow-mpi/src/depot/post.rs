@@ -196,12 +196,4 @@ impl Depot {
         self.fault(failure(self.rank, "malformed", text));
         Cow::Owned(vec![0; size])
     }
-
-    /// A fault of this rank's own program: the run stops everywhere, here too.
-    fn fault(&mut self, failure: dataflow_core::port::Failure) {
-        if !self.run.stopped {
-            self.actions.push_back(super::Action::Stop(failure.clone()));
-        }
-        self.abort(failure);
-    }
 }

@@ -1,8 +1,11 @@
 //! Two depots without transport: packets are handed over by the test.
 
 use super::*;
+use crate::failure;
 use crate::sync::{AtomicUsize, Ordering};
-use dataflow_core::port::{Cargo, Heap, Parcel, Pulse};
+use crate::transport::Event;
+use crate::wire::PacketHeader;
+use dataflow_core::port::{Cargo, Heap, Inbox, Parcel, Pulse, Terms};
 use dataflow_core::wire::WireName;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;

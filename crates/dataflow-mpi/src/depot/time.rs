@@ -4,8 +4,6 @@ use super::{Action, Depot, Opening, Phase};
 use crate::failure;
 use crate::intake::Intake;
 use crate::outbox::Haste;
-use crate::termination::waves;
-use crate::wire::Message;
 use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
@@ -25,24 +23,6 @@ impl Depot {
         self.phase == Phase::Running
             && !self.run.closed
             && (self.run.waves.is_held() || self.is_time(now) || self.is_choked())
-    }
-
-    /// Whether so much has come that is not used yet that no more is taken while there are tasks to
-    /// run. Whoever waits inside a task for another rank is no task that runs.
-    fn is_sated(&self) -> bool {
-        let most = self.settings.held_bytes as u64;
-        !self.settings.blocking && self.run.held() >= most && !self.run.stopped
-    }
-
-    /// Whether something is not asked for, or no credit returned, for that reason.
-    fn is_choked(&self) -> bool {
-        self.is_sated() && (self.run.wanted.wants_more() || !self.owing.is_empty())
-    }
-
-    /// Whether data may be asked for: while little lies here unused, or when nothing can run
-    /// without; then one by one, for the next may be the one that is needed.
-    fn may_ask(&self) -> bool {
-        !self.is_sated() || (self.run.pulse.idle && self.run.wanted.is_settled())
     }
 
     /// When to [`drive`](Self::drive) at the latest.
@@ -275,74 +255,5 @@ impl Depot {
             }
         }
         None
-    }
-
-    /// Asks for data as far as the window allows.
-    fn ask(&mut self, now: Duration) {
-        while self.may_ask()
-            && let Some((from, get, room)) = self.run.wanted.ask(&*self.memory, now)
-        {
-            let under_way = self.run.wanted.bytes_under_way() as u64;
-            self.counters.gets += 1;
-            self.counters.peak_fetched_bytes = self.counters.peak_fetched_bytes.max(under_way);
-            if let Some(followed) = &self.run.followed
-                && let Some(task) = self.run.wanted.begins(from, get.tag)
-            {
-                followed.asked(task);
-            }
-            self.actions.push_back(Action::Receive(from, get.tag, room));
-            self.say(from, Message::Get(get));
-            self.run.peer(from).question = Some(self.outbox.packets_to(from));
-        }
-    }
-
-    fn wave(&mut self, now: Duration) {
-        loop {
-            let standing = self.run.standing();
-            match self.run.waves.next(&self.family, standing, now) {
-                None => return,
-                Some(waves::Next::Dry) => {
-                    let parent = self.family.parent.unwrap_or_default();
-                    self.say(parent, Message::Dry);
-                }
-                Some(waves::Next::Wave(round)) => self.say_to_children(&Message::Wave { round }),
-                Some(waves::Next::Tally(round, tally)) => {
-                    let parent = self.family.parent.unwrap_or_default();
-                    self.say(parent, Message::Tally { round, tally });
-                }
-                Some(waves::Next::Quiet(round)) => {
-                    if self.quiet(round).is_err() {
-                        unreachable!("the root was dry when it concluded");
-                    }
-                }
-                Some(waves::Next::Lost(sum)) => {
-                    let text = format!(
-                        "{} parcels were sent and {} delivered, and nothing moves",
-                        sum.sent, sum.delivered
-                    );
-                    return self.broke(failure(self.rank, "rank_lost", text));
-                }
-            }
-        }
-    }
-
-    /// Returns credit: by the half, along with other messages, or all of it.
-    ///
-    /// None while more has come than is used: then what is small is announced and asked for, too.
-    pub(super) fn flush_credit(&mut self, all: bool) {
-        if self.is_sated() && !all {
-            return;
-        }
-        let mut owing = std::mem::take(&mut self.owing);
-        owing.retain(|&to| {
-            let anyway = all || self.outbox.waits_for(to);
-            let due = self.run.peer(to).credit.due(anyway);
-            if let Some(arrived) = due {
-                self.counters.credits_sent += 1;
-                self.say(to, Message::Credit { arrived });
-            }
-            due.is_none()
-        });
-        self.owing = owing;
     }
 }
