@@ -60,15 +60,6 @@ impl Default for RuntimeBuilder {
 }
 
 impl Runtime {
-    /// One worker for each core that this process may use, unless the environment says otherwise: as
-    /// [`from_env`](Self::from_env).
-    ///
-    /// # Errors
-    /// As [`from_env`](Self::from_env), and if the system does not start the threads.
-    pub fn new() -> Result<Self, Error> {
-        Runtime::from_env()
-    }
-
     /// A builder, to choose settings. It does not heed what the environment says of workers:
     /// [`RuntimeBuilder::from_env`] does.
     pub fn builder() -> RuntimeBuilder {

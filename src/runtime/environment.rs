@@ -15,6 +15,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(crate) const TRACE_ROOM: usize = 256 << 20;
 
 impl Runtime {
+    /// One worker for each core that this process may use, unless the environment says otherwise: as
+    /// [`from_env`](Self::from_env).
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), and if the system does not start the threads.
+    pub fn new() -> Result<Self, Error> {
+        Runtime::from_env()
+    }
+
     /// The runtime of the whole process, with the settings of the environment
     /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. `Dense` uses
     /// it; a program with a runtime of its own does not need it. It has the cores that the thread of the

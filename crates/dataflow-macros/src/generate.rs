@@ -1,24 +1,19 @@
 //! The Rust that a derived space stands for: the enum of its tasks, and an `impl TaskSpace`.
 
+mod analysed;
 mod edges;
 mod formula;
 mod places;
 mod tasks;
 
 use crate::lower::Lowered;
-use crate::parse::{Family, Item, Space, Statement};
-use dataflow_affine::{Affine, Derived, Inexact, Mode};
-use formula::{Mentioned, used};
+use crate::parse::{Item, Space, Statement};
+use analysed::Analysed;
+use dataflow_affine::{Derived, Mode};
+use formula::used;
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, format_ident, quote_spanned};
-use syn::{Error, FnArg, ImplItemFn, Pat, Result};
-
-/// Everything that the parts of the output are made from.
-pub(crate) struct Analysed<'s> {
-    pub space: &'s Space,
-    pub lowered: &'s Lowered<'s>,
-    pub derived: &'s Derived,
-}
+use quote::{format_ident, quote_spanned};
+use syn::{Error, FnArg, Pat, Result};
 
 pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
     let analysed = Analysed {
@@ -118,23 +113,6 @@ const INSTEAD: [&str; 7] = [
 ];
 
 impl Analysed<'_> {
-    /// An answer that should have failed earlier.
-    pub(crate) fn exact<T>(&self, answer: std::result::Result<T, Inexact>) -> Result<T> {
-        let text = "a formula of this space is not exact";
-        answer.map_err(|_| Error::new(self.space.site, text))
-    }
-
-    pub(crate) fn statements(
-        &self,
-    ) -> impl Iterator<Item = (usize, &Statement, &dataflow_affine::Statement)> {
-        let derived = self.lowered.program.statements().iter();
-        let written = self.lowered.statements.iter();
-        written
-            .zip(derived)
-            .enumerate()
-            .map(|(at, (own, its))| (at, *own, its))
-    }
-
     /// Store, slot and rank of data follow from subscripts: a variable of a loop is no name there, though
     /// the function that asks for them may have one.
     fn expect_subscripts(&self) -> Result<()> {
@@ -264,12 +242,6 @@ impl Analysed<'_> {
         })
     }
 
-    /// The function of this name that the user wrote.
-    pub(crate) fn written(&self, name: &str) -> Option<&ImplItemFn> {
-        let mut functions = self.space.functions.iter();
-        functions.find(|function| function.sig.ident == name)
-    }
-
     /// The classes and their flows; then the user's description, or name and parameters.
     fn describe(&self) -> TokenStream {
         let (root, site) = (&self.space.root, self.space.site);
@@ -344,92 +316,6 @@ impl Analysed<'_> {
             snake.extend(c.to_lowercase());
         }
         snake
-    }
-
-    /// The family of an access.
-    pub(crate) fn family(&self, statement: usize, access: usize) -> &Family {
-        let access = &self.lowered.program.statements()[statement].accesses[access];
-        &self.space.families[access.family]
-    }
-
-    /// The accesses that are flows of their own, in order. What only orders tasks goes out by the flow
-    /// through which it came in.
-    fn flows(&self, statement: usize) -> Vec<usize> {
-        let n_accesses = self.lowered.statements[statement].accesses.len();
-        let own = |&at: &usize| self.shared_with(statement, at).is_none();
-        (0..n_accesses).filter(own).collect()
-    }
-
-    /// The access through whose flow another one, that makes what only orders, goes out.
-    fn shared_with(&self, statement: usize, access: usize) -> Option<usize> {
-        let accesses = &self.lowered.program.statements()[statement].accesses;
-        let orders = |at: usize| self.family(statement, at).is_order;
-        let made = accesses[access].mode == Mode::New && orders(access);
-        let comes_in = |at: &usize| accesses[*at].mode == Mode::Optional && orders(*at);
-        (0..accesses.len()).filter(|_| made).find(comes_in)
-    }
-
-    /// The number of an access's flow.
-    pub(crate) fn flow(&self, statement: usize, access: usize) -> usize {
-        let own = self.shared_with(statement, access).unwrap_or(access);
-        let mut flows = self.flows(statement).into_iter();
-        flows.position(|at| at == own).unwrap_or(access)
-    }
-
-    /// `let nt = self.nt;` for each parameter that is used, in `body` or in the value of one that is.
-    pub(crate) fn lets(&self, body: &TokenStream) -> TokenStream {
-        let mut used = vec![Mentioned::of(body)];
-        let mut lets = Vec::new();
-        for parameter in self.space.parameters.iter().rev() {
-            let (name, value) = (&parameter.name, &parameter.value);
-            if used.iter().any(|mentioned| mentioned.has(name)) {
-                used.push(Mentioned::of(&value.to_token_stream()));
-                lets.push(quote_spanned!(self.space.site=> let #name: u32 = #value;));
-            }
-        }
-        lets.into_iter().rev().collect()
-    }
-
-    /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.
-    pub(crate) fn pattern(&self, statement: &Statement, body: &TokenStream) -> TokenStream {
-        let (task, name) = (&self.space.task, &statement.name);
-        let mentioned = Mentioned::of(body);
-        let used: Vec<&Ident> = statement
-            .parameters
-            .iter()
-            .filter(|p| mentioned.has(p))
-            .collect();
-        let rest = match used.len() == statement.parameters.len() {
-            true => TokenStream::new(),
-            false if used.is_empty() => quote_spanned!(self.space.site=> ..),
-            false => quote_spanned!(self.space.site=> , ..),
-        };
-        quote_spanned!(self.space.site=> #task::#name { #(#used),* #rest })
-    }
-
-    /// What an expression of a family's subscripts is for these ones.
-    pub(crate) fn of_datum(
-        &self,
-        family: &Family,
-        subscripts: &[Affine],
-        expression: TokenStream,
-    ) -> TokenStream {
-        let site = self.space.site;
-        let mentioned = Mentioned::of(&expression);
-        let values = subscripts
-            .iter()
-            .map(|e| self.affine(e, &|var| self.name(var)));
-        let (names, values): (Vec<&Ident>, Vec<TokenStream>) = family
-            .subscripts
-            .iter()
-            .zip(values)
-            .filter(|(name, value)| mentioned.has(name) && value.to_string() != name.to_string())
-            .unzip();
-        match (&names[..], &values[..]) {
-            ([], []) => expression,
-            ([name], [value]) => quote_spanned!(site=> { let #name = #value; #expression }),
-            _ => quote_spanned!(site=> { let (#(#names),*) = (#(#values),*); #expression }),
-        }
     }
 
     fn run(&self) -> Result<TokenStream> {

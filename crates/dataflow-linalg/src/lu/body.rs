@@ -146,12 +146,6 @@ impl<T: Scalar> Factor<'_, T> {
         put(slots.next(), risen);
     }
 
-    /// The tile, and the row in it, of a row counted from the first one of panel k.
-    pub(super) fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
-        let nb = self.a.nb();
-        (k + (row as usize / nb) as u32, row as usize % nb)
-    }
-
     /// A(k,n) ← L(k,k)⁻¹ · (P·A)(k,n); FALLEN ← the rows that make room, each a column that ends
     /// with the number of the row that it becomes.
     pub(super) fn top(&self, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
@@ -217,18 +211,6 @@ impl<T: Scalar> Factor<'_, T> {
         let rows = self.rows_of_tile((m, k), Numbered::of(fallen));
         tile.set_rows(&rows, fallen.as_slice());
         subtract(self.backend, left.read(), upper.read(), tile);
-    }
-
-    /// Of rows with numbers in panel k those of tile (m, k): which of its rows, and where in storage.
-    pub(super) fn rows_of_tile(
-        &self,
-        (m, k): (u32, u32),
-        rows: Numbered<'_, T>,
-    ) -> Vec<(usize, usize)> {
-        let places = rows.numbers().map(|number| self.tile_of(number, k));
-        let places = places.zip(numbered::places(rows.width()));
-        let here = places.filter(|((tile, _), _)| *tile == m);
-        here.map(|((_, i), from)| (i, from)).collect()
     }
 
     /// ORDER ← the order of the rows below tile row n after all steps that follow.

@@ -23,6 +23,7 @@
 //! `getrf` for pivots, order and INFO.
 
 use super::columns::{Columns, suits_columns};
+use super::numbered::{self, Numbered};
 use super::pivots::{Pivots, expect_general};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
@@ -304,6 +305,24 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// The flow of Leave by which rows go to the rank of row m.
     fn rows_out(&self, m: u32) -> usize {
         FIRST_ROWS + self.rows.most() + self.rows.owner(m) as usize
+    }
+
+    /// The tile, and the row in it, of a row counted from the first one of panel k.
+    pub(super) fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
+        let nb = self.a.nb();
+        (k + (row as usize / nb) as u32, row as usize % nb)
+    }
+
+    /// Of rows with numbers in panel k those of tile (m, k): which of its rows, and where in storage.
+    pub(super) fn rows_of_tile(
+        &self,
+        (m, k): (u32, u32),
+        rows: Numbered<'_, T>,
+    ) -> Vec<(usize, usize)> {
+        let places = rows.numbers().map(|number| self.tile_of(number, k));
+        let places = places.zip(numbered::places(rows.width()));
+        let here = places.filter(|((tile, _), _)| *tile == m);
+        here.map(|((_, i), from)| (i, from)).collect()
     }
 
     /// Who wrote tile (m, n) before step k.

@@ -1,6 +1,6 @@
 //! `inputs` and `successors`.
 
-use super::Analysed;
+use super::analysed::Analysed;
 use super::formula::Mentioned;
 use crate::parse::Statement;
 use dataflow_affine::{Affine, Input, Output, System, Var, chain, excludes, said};

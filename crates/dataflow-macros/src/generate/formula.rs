@@ -1,10 +1,11 @@
 //! Expressions, guards and ranges as tokens, without a difference below 0: in u32, or in u64 where a
 //! bound or a guard is a multiple or a sum of variables, which may be more than any task's parameter.
 
-use super::Analysed;
+use super::analysed::Analysed;
+use crate::parse::{Family, Statement};
 use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
-use quote::{format_ident, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 use std::collections::HashMap;
 
 /// The names that occur in a piece of Rust: read once, since a compiler hands out tokens one by one.
@@ -306,6 +307,62 @@ impl Analysed<'_> {
         match sum.is_empty() {
             true => quote_spanned!(site=> 0),
             false => sum,
+        }
+    }
+
+    /// `let nt = self.nt;` for each parameter that is used, in `body` or in the value of one that is.
+    pub fn lets(&self, body: &TokenStream) -> TokenStream {
+        let mut used = vec![Mentioned::of(body)];
+        let mut lets = Vec::new();
+        for parameter in self.space.parameters.iter().rev() {
+            let (name, value) = (&parameter.name, &parameter.value);
+            if used.iter().any(|mentioned| mentioned.has(name)) {
+                used.push(Mentioned::of(&value.to_token_stream()));
+                lets.push(quote_spanned!(self.space.site=> let #name: u32 = #value;));
+            }
+        }
+        lets.into_iter().rev().collect()
+    }
+
+    /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.
+    pub fn pattern(&self, statement: &Statement, body: &TokenStream) -> TokenStream {
+        let (task, name) = (&self.space.task, &statement.name);
+        let mentioned = Mentioned::of(body);
+        let used: Vec<&Ident> = statement
+            .parameters
+            .iter()
+            .filter(|p| mentioned.has(p))
+            .collect();
+        let rest = match used.len() == statement.parameters.len() {
+            true => TokenStream::new(),
+            false if used.is_empty() => quote_spanned!(self.space.site=> ..),
+            false => quote_spanned!(self.space.site=> , ..),
+        };
+        quote_spanned!(self.space.site=> #task::#name { #(#used),* #rest })
+    }
+
+    /// What an expression of a family's subscripts is for these ones.
+    pub fn of_datum(
+        &self,
+        family: &Family,
+        subscripts: &[Affine],
+        expression: TokenStream,
+    ) -> TokenStream {
+        let site = self.space.site;
+        let mentioned = Mentioned::of(&expression);
+        let values = subscripts
+            .iter()
+            .map(|e| self.affine(e, &|var| self.name(var)));
+        let (names, values): (Vec<&Ident>, Vec<TokenStream>) = family
+            .subscripts
+            .iter()
+            .zip(values)
+            .filter(|(name, value)| mentioned.has(name) && value.to_string() != name.to_string())
+            .unzip();
+        match (&names[..], &values[..]) {
+            ([], []) => expression,
+            ([name], [value]) => quote_spanned!(site=> { let #name = #value; #expression }),
+            _ => quote_spanned!(site=> { let (#(#names),*) = (#(#values),*); #expression }),
         }
     }
 }

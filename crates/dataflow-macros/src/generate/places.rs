@@ -1,6 +1,6 @@
 //! Which tasks there are, and on which rank: `tasks`, `roots`, `count` and `rank`.
 
-use super::Analysed;
+use super::analysed::Analysed;
 use super::formula::Mentioned;
 use crate::fault;
 use crate::parse::{Placement, Statement};

@@ -1,6 +1,6 @@
 //! Of single tasks: `priority` and `index`.
 
-use super::Analysed;
+use super::analysed::Analysed;
 use super::formula::Mentioned;
 use crate::parse::{DenseClause, Statement};
 use dataflow_affine::{Polynomial, count, position};

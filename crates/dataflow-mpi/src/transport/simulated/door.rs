@@ -1,12 +1,11 @@
 //! The doors to the network: what ranks send, what comes to them, and what either costs who acts.
 //!
-//! While a message arrives that takes long, it is said again and again how much of it has come. That a
-//! packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it only
+//! That a packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it only
 //! where it is awaited. Faults are drawn when a message is sent.
 
 use super::agenda::nanos;
 use super::here::actor_of;
-use super::network::{Coming, Delivery, InFlight, Leaving, Letter, Parts, Times};
+use super::network::{Coming, Delivery, InFlight, Leaving, Letter};
 use super::state::{Due, State};
 use super::weather::Weather;
 use super::world::World;
@@ -17,9 +16,6 @@ use crate::transport::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How often it is said how much of a message has come, in nanoseconds; as over sockets.
-const PULSE: u64 = 20_000_000;
 
 /// One rank's door to the simulated network.
 pub struct Simulated {
@@ -193,23 +189,6 @@ impl State {
         self.plan(comes, Due::Comes(Box::new(coming)));
     }
 
-    /// The first byte of a message comes now, and takes the way in.
-    pub fn comes(&mut self, weather: &Weather, coming: Coming) {
-        let times = self.network.times(weather, self.now, &coming);
-        let Coming {
-            delivery, double, ..
-        } = coming;
-        let (ends, arrives) = ((delivery.from, delivery.to), times.arrives);
-        self.tell_of_parts(ends, delivery.bytes(), &times);
-        if let Some(later) = double {
-            let (from, to) = ends;
-            let letter = delivery.letter.clone();
-            let delivery = Delivery { from, to, letter };
-            self.plan(arrives.saturating_add(later), Due::Delivery(delivery));
-        }
-        self.plan(arrives, Due::Delivery(delivery));
-    }
-
     /// To whom a packet of that rank has left, if nobody has noticed yet.
     fn has_left(&mut self, rank: Rank) -> Option<Rank> {
         let leaving = &mut self.network.ends[rank.0 as usize].leaving;
@@ -231,44 +210,5 @@ impl State {
             self.plan(at, Due::Left(rank));
         }
         at <= self.now
-    }
-
-    /// While a message arrives, its receiver hears how much of it has, a byte at least each time.
-    fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
-        let takes = times.arrives - times.begins;
-        let every = PULSE.max(takes / bytes.max(1) as u64);
-        let left = takes.div_ceil(every).saturating_sub(1);
-        if left == 0 {
-            return;
-        }
-        // No more than the message has: it takes longer than that.
-        let part = (bytes as u128 * u128::from(every)).div_ceil(takes.into());
-        let parts = Parts {
-            from,
-            to,
-            bytes: part as usize,
-            every,
-            left,
-        };
-        self.plan_part(times.begins, parts);
-    }
-
-    /// The next part, if there is one, comes a while after that time.
-    fn plan_part(&mut self, after: u64, parts: Parts) {
-        if parts.left > 0 {
-            self.plan(after.saturating_add(parts.every), Due::Part(parts));
-        }
-    }
-
-    /// Part of a message has come: that is said, and when it will be said again.
-    pub fn part_comes(&mut self, weather: &Weather, mut parts: Parts) {
-        let Parts {
-            from, to, bytes, ..
-        } = parts;
-        let letter = Letter::Part(from, bytes);
-        self.network.faults.parts += 1;
-        self.deliver(weather, Delivery { from, to, letter });
-        parts.left -= 1;
-        self.plan_part(self.now, parts);
     }
 }

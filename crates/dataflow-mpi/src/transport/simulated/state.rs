@@ -3,9 +3,11 @@
 //! # Law
 //! Of what is due at the same time comes first what was planned first. So the order depends on the
 //! weather and on what actors do, and on nothing else: not on how they are run.
+//!
+//! While a message arrives that takes long, it is said again and again how much of it has come.
 
 use super::agenda::{Agenda, nanos};
-use super::network::{Coming, Delivery, Network, Parts};
+use super::network::{Coming, Delivery, Letter, Network, Parts, Times};
 use super::turns::Turns;
 use super::weather::{Chance, Weather};
 use crate::sync::{Condvar, Mutex, lock};
@@ -17,6 +19,9 @@ use std::time::Duration;
 
 /// So many entries that are over are not worth a sweep.
 const FEW: usize = 1024;
+
+/// How often it is said how much of a message has come, in nanoseconds; as over sockets.
+const PULSE: u64 = 20_000_000;
 
 /// Everything in the world; times in nanoseconds.
 pub struct State {
@@ -256,11 +261,67 @@ impl State {
         }
     }
 
-    pub fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
+    fn deliver(&mut self, weather: &Weather, delivery: Delivery) {
         self.note(delivery.digest());
         if let Some(bell) = self.network.deliver(weather, self.now, delivery) {
             self.ring_from_afar(bell);
         }
+    }
+
+    /// The first byte of a message comes now, and takes the way in.
+    fn comes(&mut self, weather: &Weather, coming: Coming) {
+        let times = self.network.times(weather, self.now, &coming);
+        let Coming {
+            delivery, double, ..
+        } = coming;
+        let (ends, arrives) = ((delivery.from, delivery.to), times.arrives);
+        self.tell_of_parts(ends, delivery.bytes(), &times);
+        if let Some(later) = double {
+            let (from, to) = ends;
+            let letter = delivery.letter.clone();
+            let delivery = Delivery { from, to, letter };
+            self.plan(arrives.saturating_add(later), Due::Delivery(delivery));
+        }
+        self.plan(arrives, Due::Delivery(delivery));
+    }
+
+    /// While a message arrives, its receiver hears how much of it has, a byte at least each time.
+    fn tell_of_parts(&mut self, (from, to): (Rank, Rank), bytes: usize, times: &Times) {
+        let takes = times.arrives - times.begins;
+        let every = PULSE.max(takes / bytes.max(1) as u64);
+        let left = takes.div_ceil(every).saturating_sub(1);
+        if left == 0 {
+            return;
+        }
+        // No more than the message has: it takes longer than that.
+        let part = (bytes as u128 * u128::from(every)).div_ceil(takes.into());
+        let parts = Parts {
+            from,
+            to,
+            bytes: part as usize,
+            every,
+            left,
+        };
+        self.plan_part(times.begins, parts);
+    }
+
+    /// The next part, if there is one, comes a while after that time.
+    fn plan_part(&mut self, after: u64, parts: Parts) {
+        if parts.left > 0 {
+            self.plan(after.saturating_add(parts.every), Due::Part(parts));
+        }
+    }
+
+    /// Part of a message has come: that is said, and when it will be said again.
+    fn part_comes(&mut self, weather: &Weather, mut parts: Parts) {
+        let Parts {
+            from, to, bytes, ..
+        } = parts;
+        let letter = Letter::Part(from, bytes);
+        self.network.faults.parts += 1;
+        self.deliver(weather, Delivery { from, to, letter });
+        parts.left -= 1;
+        self.plan_part(self.now, parts);
     }
 
     fn hang(&mut self, what: &str) {
