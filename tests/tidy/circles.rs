@@ -4,20 +4,24 @@
 //! A name that a module on the way has by a `use` of its own leads on to where that takes it from
 //! (`super::Version` to `data/version`), and so to the file that has it; a name by `*` leads no further.
 //! What a module says of its own submodules does not count: it declares them and hands their names on.
-//! Tests at the foot of a file do not count either.
+//! Modules of tests do not count either.
+//!
+//! A module also uses those whose [methods](crate::calls) of a type of both it calls. Circles of such calls are
+//! looked for once more by themselves, and then what a module calls in its own submodules counts too.
 
+use crate::calls::calls;
 use crate::rust::{code_only, ends_in_word, without_tests};
 use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module of a crate, or a thing in one, by its names from the root; the root has none.
-type Path = Vec<String>;
+pub type Path = Vec<String>;
 
 /// Which modules each uses.
 type Uses = BTreeMap<Path, BTreeSet<Path>>;
 
 /// The modules of a crate, and what their `use` lines call by names of their own.
-struct Names {
+pub struct Names {
     modules: BTreeSet<Path>,
     /// `data::Version` is `data::version::Version`.
     imported: BTreeMap<Path, Path>,
@@ -27,22 +31,59 @@ struct Names {
 ///
 /// Two modules in `passed` may name each other's, the second by the first: this arrow is looked past.
 pub fn circles(tree: &Tree, source: &str, passed: &[(&str, &str)]) -> Vec<Vec<String>> {
-    let files = tree.texts("rs");
-    let own = files.filter_map(|(file, text)| Some((file.strip_prefix(source)?, text)));
-    let codes: BTreeMap<Path, String> = own
-        .map(|(path, text)| (module_of(path), without_tests(&code_only(text)).to_string()))
-        .filter(|(module, _)| module.iter().all(|name| name != "tests"))
-        .collect();
+    let codes = codes(tree, source);
     let names = Names::of(&codes);
+    let is_passed =
+        |module: &Path, other: &Path| passed.contains(&(&module.join("/"), &other.join("/")));
+    let mut called = Uses::new();
+    for (module, others) in calls(&codes, &names) {
+        let others = others
+            .into_keys()
+            .filter(|other| !is_passed(&module, other));
+        called.insert(module.clone(), others.collect());
+    }
     let uses = codes.iter().map(|(module, code)| {
         let mut used: BTreeSet<Path> = paths_from(code, &["crate::", "super::", "self::"])
             .map(|(path, _)| names.module_with(from_root(module, &path)))
             .collect();
-        let is_passed = |other: &Path| passed.contains(&(&module.join("/"), &other.join("/")));
-        used.retain(|other| !other.starts_with(module) && !is_passed(other));
+        used.extend(called.get(module).into_iter().flatten().cloned());
+        used.retain(|other| !other.starts_with(module) && !is_passed(module, other));
         (module.clone(), used)
     });
-    closed(&uses.collect())
+    let mut found = closed(&uses.collect());
+    let of_calls = closed(&called).into_iter();
+    let is_in = |circle: &[String], other: &[String]| circle.iter().all(|of| other.contains(of));
+    let of_calls: Vec<_> = of_calls
+        .filter(|of| !found.iter().any(|known| is_in(of, known)))
+        .collect();
+    found.retain(|known| !of_calls.iter().any(|of| is_in(known, of)));
+    found.extend(of_calls);
+    found
+}
+
+/// What modules of a circle call in each other's files without an import that says so.
+pub fn calls_within(tree: &Tree, source: &str, circle: &[String]) -> Vec<String> {
+    let codes = codes(tree, source);
+    let mut said = Vec::new();
+    for (module, others) in calls(&codes, &Names::of(&codes)) {
+        for (other, names) in others {
+            let (module, other) = (module.join("/"), other.join("/"));
+            if circle.contains(&module) && circle.contains(&other) {
+                let names = Vec::from_iter(names).join(", ");
+                said.push(format!("{module} calls {names} of {other}"));
+            }
+        }
+    }
+    said
+}
+
+/// The code of each module, without tests.
+fn codes(tree: &Tree, source: &str) -> BTreeMap<Path, String> {
+    let files = tree.texts("rs");
+    let own = files.filter_map(|(file, text)| Some((file.strip_prefix(source)?, text)));
+    own.map(|(path, text)| (module_of(path), without_tests(&code_only(text))))
+        .filter(|(module, _)| module.iter().all(|name| name != "tests"))
+        .collect()
 }
 
 /// `engine/run.rs` is `engine::run`, `engine/mod.rs` is `engine`, and `lib.rs` or `main.rs` the root.
@@ -56,7 +97,7 @@ fn module_of(path: &str) -> Path {
 }
 
 impl Names {
-    fn of(codes: &BTreeMap<Path, String>) -> Self {
+    pub fn of(codes: &BTreeMap<Path, String>) -> Self {
         let modules: BTreeSet<Path> = codes.keys().cloned().collect();
         let mut imported = BTreeMap::new();
         for (module, code) in codes {
@@ -71,23 +112,35 @@ impl Names {
         Self { modules, imported }
     }
 
-    /// The module whose file has what the path names.
-    fn module_with(&self, mut path: Path) -> Path {
+    /// Where a path leads in the end.
+    pub fn led(&self, mut path: Path) -> Path {
         // Every name leads on once at most, unless they lead in a circle.
         for _ in 0..=self.imported.len() {
-            let is_module = |length: &usize| self.modules.contains(&path[..*length]);
-            let known = (1..=path.len()).take_while(is_module).count();
+            let known = self.known(&path);
             match path.get(..=known).and_then(|name| self.imported.get(name)) {
                 Some(there) => path = [there, &path[known + 1..]].concat(),
-                None => return path[..known].to_vec(),
+                None => return path,
             }
         }
         Path::new()
     }
+
+    /// The module whose file has what the path names.
+    fn module_with(&self, path: Path) -> Path {
+        let mut path = self.led(path);
+        path.truncate(self.known(&path));
+        path
+    }
+
+    /// How many names of the path are modules.
+    fn known(&self, path: &Path) -> usize {
+        let is_module = |length: &usize| self.modules.contains(&path[..*length]);
+        (1..=path.len()).take_while(is_module).count()
+    }
 }
 
 /// A path as a module writes it, from the root.
-fn from_root(module: &Path, path: &[String]) -> Path {
+pub fn from_root(module: &Path, path: &[String]) -> Path {
     let mut names = match path[0].as_str() {
         "crate" => Path::new(),
         _ => module.clone(),
@@ -249,6 +302,59 @@ mod tests {
         ];
         assert_eq!(circles(&tree(&files), "src/", &[]), [["a", "b", "c"]]);
     }
+
+    /// The engine's `run` and `release` called each other's methods for long, and no rule said so.
+    #[test]
+    fn files_that_call_each_others_methods_of_one_type_are_a_circle() {
+        let method = |uses: &str, name: &str, called: &str| {
+            format!("use super::{uses};\nimpl A {{\n fn {name}(&self) {{ self.{called}() }}\n}}")
+        };
+        for (top, a, b, expected) in [
+            ("x", method("A", "f", "g"), method("A", "g", "x"), vec![]),
+            (
+                "x",
+                method("A", "f", "g"),
+                method("A", "g", "f"),
+                vec![vec!["room/a", "room/b"]],
+            ),
+            // One of the two by an import.
+            (
+                "x",
+                method("A", "f", "g"),
+                method("{A, a::B}", "g", "x"),
+                vec![vec!["room/a", "room/b"]],
+            ),
+            // What a module calls in its own submodules counts if they call it, too.
+            (
+                "f",
+                method("A", "f", "top"),
+                method("A", "g", "x"),
+                vec![vec!["room", "room/a"]],
+            ),
+            (
+                "g",
+                method("A", "f", "top"),
+                method("A", "g", "f"),
+                vec![vec!["room", "room/a", "room/b"]],
+            ),
+        ] {
+            let top = format!(
+                "mod a; mod b; struct A;\nimpl A {{\n fn top(&self) {{ self.{top}() }}\n}}"
+            );
+            let files = [
+                ("lib.rs", "mod room;"),
+                ("room/mod.rs", &top),
+                ("room/a.rs", &a),
+                ("room/b.rs", &b),
+            ];
+            assert_eq!(
+                circles(&tree(&files), "src/", &[]),
+                expected,
+                "{a} {b} {top}"
+            );
+        }
+    }
+
     #[test]
     fn a_use_that_is_passed_closes_no_circle() {
         let files = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];

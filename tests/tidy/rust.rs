@@ -101,18 +101,45 @@ pub fn character(text: &str) -> usize {
     }
 }
 
-/// The code above the tests at the foot of a file.
-pub fn without_tests(code: &str) -> &str {
-    let mut from = 0;
-    while let Some(at) = code[from..].find("#[cfg(").map(|at| from + at) {
-        let end = code[at..].find(']').map_or(code.len(), |end| at + end + 1);
-        let is_test = identifiers(&code[at..end]).any(|word| word == "test");
-        if is_test && code[end..].trim_start().starts_with("mod ") {
-            return &code[..at];
-        }
-        from = end;
+/// The code without its modules of tests, wherever they stand; lines keep their numbers.
+pub fn without_tests(code: &str) -> String {
+    let (mut kept, mut rest) = (String::with_capacity(code.len()), code);
+    while let Some(at) = rest.find("#[cfg(") {
+        let (before, item) = rest.split_at(at);
+        let end = item.find(']').map_or(item.len(), |end| end + 1);
+        let is_test = identifiers(&item[..end]).any(|word| word == "test");
+        let is_cut = is_test && item[end..].trim_start().starts_with("mod ");
+        kept.push_str(before);
+        let next = match is_cut {
+            true => {
+                let next = end + item_length(&item[end..]);
+                kept.extend(item[..next].chars().filter(|c| *c == '\n'));
+                next
+            }
+            false => {
+                kept.push_str(&item[..end]);
+                end
+            }
+        };
+        rest = &item[next..];
     }
-    code
+    kept + rest
+}
+
+/// The length of the item that code begins with: up to its `;`, or to the end of its block.
+pub fn item_length(code: &str) -> usize {
+    let mut depth = 0;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 && matches!(c, ';' | '}') {
+            return at + 1;
+        }
+    }
+    code.len()
 }
 
 /// Uses of rooms that do not lie below `room`: line and what was used.
@@ -128,8 +155,7 @@ pub fn wrong_arrows(
         let room = of_room.map_or(name, |(_, room)| room);
         CORE_LAYERS.iter().position(|layer| layer.contains(&room))
     };
-    let code = code_only(text);
-    let arrows = arrows(without_tests(&code), rooms);
+    let arrows = arrows(&without_tests(&code_only(text)), rooms);
     let own = layer(room);
     let is_wrong = move |to: &str| match (layer(to), own) {
         (Some(to), Some(own)) => to > own,
@@ -223,6 +249,23 @@ mod tests {
                 text.matches('\n').count(),
                 "{text}"
             );
+        }
+    }
+
+    /// Whatever stood below a `mod tests;` at the top of a file was seen by no rule.
+    #[test]
+    fn only_modules_of_tests_are_cut_and_what_stands_below_them_stays() {
+        for (code, expected) in [
+            ("a;\n#[cfg(test)]\nmod tests;\nb;", "a;\n\n\nb;"),
+            ("#[cfg(test)] mod tests { fn a() { b } }\nc", "\nc"),
+            (
+                "#[cfg(all(test, loom))]\nmod models { a }\n#[cfg(test)] mod tests {\n}\nb",
+                "\n\n\n\nb",
+            ),
+            ("#[cfg(test)]\nfn a() {}", "#[cfg(test)]\nfn a() {}"),
+            ("#[cfg(unix)]\nmod a;", "#[cfg(unix)]\nmod a;"),
+        ] {
+            assert_eq!(without_tests(code), expected, "{code}");
         }
     }
 
