@@ -28,8 +28,8 @@ use clap::{Parser, ValueEnum};
 use dataflow::linalg::matrix::Format;
 use dataflow::linalg::scalar::Scalar;
 use race::{
-    BACKENDS, Bench, Contestant, Dense, Entry, Ours, Outcome, Race, Routine, Shared, machine,
-    quartiles, with_huge_pages,
+    BACKENDS, Bench, Contestant, Dense, Entry, Ours, Outcome, Race, Routine, Shared, at_its_best,
+    quartiles,
 };
 use std::process::ExitCode;
 use tile_loop::{Style, TileLoop};
@@ -54,7 +54,7 @@ enum TileFormat {
 }
 
 fn main() -> ExitCode {
-    match with_huge_pages().and_then(|()| measure_all(&Settings::parse())) {
+    match at_its_best().and_then(|()| measure_all(&Settings::parse())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -70,7 +70,7 @@ fn measure_all(settings: &Settings) -> Outcome {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(bench.n_threads())
         .build()?;
-    println!("{}, {} threads, f64", machine(), bench.n_threads());
+    println!("{}", bench.title());
     let mut rows = Vec::new();
     for &n in settings.race.orders(&[500, 1000, 2000, 4000, 8000]) {
         let (matrix, room) = (ROUTINE.matrix(&bench, n)?, bench.room(n));

@@ -31,9 +31,7 @@ mod tall;
 
 use clap::{Parser, ValueEnum};
 use dataflow::linalg::qr;
-use race::{
-    BACKENDS, Bench, Entry, Ours, Outcome, Race, Routine, Shared, machine, with_huge_pages,
-};
+use race::{BACKENDS, Bench, Entry, Ours, Outcome, Race, Routine, Shared, at_its_best};
 use std::process::ExitCode;
 
 /// GFLOP/s of tile factorisations in f64, beside their peers.
@@ -59,7 +57,7 @@ struct Settings {
 }
 
 fn main() -> ExitCode {
-    match with_huge_pages().and_then(|()| measure_all(&Settings::parse())) {
+    match at_its_best().and_then(|()| measure_all(&Settings::parse())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -85,7 +83,7 @@ fn measure_all(settings: &Settings) -> Outcome {
         routines => routines,
     };
     let bench = Bench::new(settings.race.threads)?;
-    println!("{}, {} threads, f64", machine(), bench.n_threads());
+    println!("{}", bench.title());
     let mut rows = Vec::new();
     for &n in settings.race.orders(&[1000, 2000, 4000]) {
         for &routine in routines {

@@ -1,10 +1,12 @@
 //! What all contestants of a run share: workers, threads, memory.
 
-use super::Outcome;
+use super::{Outcome, machine};
 use dataflow::Runtime;
 use dataflow::core::TaskError;
 use dataflow::core::port::Memory;
 use dataflow::core::space::Independent;
+#[cfg(feature = "openblas")]
+use dataflow::linalg::kernel::openblas;
 use dataflow::linalg::matrix::generate::Random;
 use dataflow::linalg::matrix::{Entries, Format, Tile};
 #[cfg(target_os = "linux")]
@@ -17,25 +19,43 @@ pub type Dense = Tile<f64>;
 /// The room in which results are left, one after the other.
 pub type Shared = Arc<Mutex<Dense>>;
 
-/// Starts this program anew with huge pages for `malloc`, unless its environment says something:
-/// the peers' own buffers come from the C library.
+/// Starts this program anew with huge pages for `malloc`, since the peers' own buffers come from the C
+/// library, and with OpenBLAS's widest kernels where it does not find them itself; unless the environment
+/// says something of either.
 #[cfg(target_os = "linux")]
-pub fn with_huge_pages() -> Outcome {
+pub fn at_its_best() -> Outcome {
     use std::os::unix::process::CommandExt;
-    const TUNABLES: &str = "GLIBC_TUNABLES";
-    if std::env::var_os(TUNABLES).is_some() {
+    let pages = ("GLIBC_TUNABLES", Some("glibc.malloc.hugetlb=1"));
+    let unsaid: Vec<_> = [pages, ("OPENBLAS_CORETYPE", better_core())]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .filter(|(name, _)| std::env::var_os(name).is_none())
+        .collect();
+    if unsaid.is_empty() {
         return Ok(());
     }
     let mut again = Command::new(std::env::current_exe()?);
-    again.args(std::env::args_os().skip(1));
+    again.args(std::env::args_os().skip(1)).envs(unsaid);
     // Returns only if it failed.
-    Err(again.env(TUNABLES, "glibc.malloc.hugetlb=1").exec().into())
+    Err(again.exec().into())
 }
 
-/// Huge pages for `malloc` are a matter of glibc.
+/// What another environment would bring is known for Linux only.
 #[cfg(not(target_os = "linux"))]
-pub fn with_huge_pages() -> Outcome {
+pub fn at_its_best() -> Outcome {
     Ok(())
+}
+
+/// What OpenBLAS is to be told of the processor, if it would do better so.
+#[cfg(all(target_os = "linux", feature = "openblas"))]
+fn better_core() -> Option<&'static str> {
+    openblas::better_core()
+}
+
+/// It is not in this build.
+#[cfg(all(target_os = "linux", not(feature = "openblas")))]
+fn better_core() -> Option<&'static str> {
+    None
 }
 
 /// The workers of ours, and where matrices come from.
@@ -57,6 +77,14 @@ impl Bench {
 
     pub fn n_threads(&self) -> usize {
         self.runtime.n_threads()
+    }
+
+    /// Where and with what all tables are measured.
+    pub fn title(&self) -> String {
+        let title = format!("{}, {} threads, f64", machine(), self.n_threads());
+        #[cfg(feature = "openblas")]
+        let title = format!("{title}, OpenBLAS's kernels for {}", openblas::core_name());
+        title
     }
 
     /// Room for a matrix of order `n` in one piece.

@@ -6,7 +6,8 @@
 //! then lies in the layout that it works in, on huge pages. Each leaves its result column-major in
 //! the shared room; in the first round, which does not count, it is compared with the matrix.
 //! The peers' own buffers come from the C library: so a bench starts itself again with
-//! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, unless that variable is set.
+//! `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, and with `OPENBLAS_CORETYPE` where OpenBLAS would not use
+//! the processor's vectors; unless these variables are set.
 
 #[path = "../kept.rs"]
 #[allow(dead_code)] // verdict reads
@@ -20,7 +21,7 @@ mod peak;
 mod peers;
 mod routine;
 
-pub use bench::{Bench, Dense, Shared, locked, with_huge_pages};
+pub use bench::{Bench, Dense, Shared, at_its_best, locked};
 pub use ours::Ours;
 pub use peak::Peak;
 pub use peers::Faer;

@@ -42,6 +42,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    for warning in BACKENDS.iter().filter_map(|backend| backend.warning()) {
+        println!("warning: {warning}");
+    }
     for &precision in &plan.precisions {
         match precision {
             Precision::F32 => sweep::<f32>(&plan),
@@ -141,15 +144,17 @@ fn sweep<T: Scalar>(plan: &Plan) {
     }
 }
 
+/// Those of this build.
+const BACKENDS: &[Backend] = &[
+    Backend::Faer,
+    #[cfg(feature = "openblas")]
+    Backend::OpenBlas,
+];
+
 fn lines<T: Scalar>(plan: &Plan) -> Vec<Line<T>> {
-    let backends = [
-        Backend::Faer,
-        #[cfg(feature = "openblas")]
-        Backend::OpenBlas,
-    ];
     let mut lines = vec![];
     for &nb in &plan.tile_orders {
-        for backend in backends {
+        for &backend in BACKENDS {
             for &sub in plan.sub_orders.iter().filter(|&&sub| sub <= nb) {
                 let format = match sub {
                     0 => Format::ColumnMajor,

@@ -96,7 +96,11 @@ impl<Own: Args> Problem<'_, Own> {
         }
         // All ranks at once, as in the graph that was measured.
         let own = peak::<T>(runtime, self.backend)?;
-        say_more(own, matrix, settings, runtime, outcome)
+        say_more(own, matrix, settings, runtime, outcome)?;
+        if let Some(warning) = self.backend.warning() {
+            outcome.say(format!("warning: {warning}"));
+        }
+        Ok(())
     }
 }
 

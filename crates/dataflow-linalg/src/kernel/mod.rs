@@ -108,6 +108,31 @@ pub enum Backend {
     OpenBlas,
 }
 
+impl Backend {
+    /// Why its kernels are slower here than they could be, and what to do: for people.
+    ///
+    /// `None` if nothing is known to be slow.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::kernel::Backend;
+    /// assert_eq!(Backend::Auto.warning(), None); // faer finds out what the processor has
+    /// ```
+    pub fn warning(self) -> Option<String> {
+        match self {
+            Self::Auto | Self::Faer => None,
+            #[cfg(feature = "openblas")]
+            Self::OpenBlas => openblas::better_core().map(|better| {
+                format!(
+                    "OpenBLAS runs its kernels for {}, whose vectors are narrower than this processor's: \
+                     OPENBLAS_CORETYPE={better} in the environment helps",
+                    openblas::core_name()
+                )
+            }),
+        }
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
