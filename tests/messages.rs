@@ -1,5 +1,6 @@
 //! What Cholesky sends between ranks, over the real protocol, is what its reads and writes need:
-//! each final tile once to each rank that reads it, diagonal tiles as triangles.
+//! each final tile once to each rank that reads it, diagonal tiles as triangles. And how much of what
+//! others send a rank holds.
 //!
 //! # Elsewhere
 //! Every other routine, by the same count, where whatever is posted crosses: `traffic`, among the
@@ -17,8 +18,9 @@ use dataflow::core::port::{Context, Courier, Heap, Lengths, Memory};
 use dataflow::core::run_across;
 use dataflow::linalg::cholesky::Factor;
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::generate::PositiveDefinite;
+use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::linalg::product::{Gemm, Operand};
 use dataflow::mpi::transport::simulated::{VirtualWorkers, Weather};
 use dataflow::mpi::{Counters, Settings};
 use dataflow::prelude::*;
@@ -246,4 +248,62 @@ fn three_columns_of_lookahead_hold_two_thirds_of_what_no_bound_holds_and_take_no
     println!("{unbounded} bytes in {shortest} s; with three columns {held} in {seconds}");
     assert!(3 * held < 2 * unbounded, "{held} bytes of {unbounded}");
     assert!(seconds < 1.02 * shortest, "{seconds} s after {shortest}");
+}
+
+/// A product of matrices of order 640 in tiles of order 32 on 2 × 2 ranks, of which rank 1 reaches rank 0 by a
+/// slow link only: the most bytes of others' tiles that a rank held, and what all ranks sent.
+fn held_behind_a_slow_link(settings: &Settings) -> (usize, Counters) {
+    let counters: Vec<Arc<Held>> = (0..4).map(|_| Arc::default()).collect();
+    let received = counters.clone();
+    let memory = move |rank: Rank| -> Arc<dyn Memory> {
+        let held = received[rank.0 as usize].clone();
+        let memory = Heap;
+        Arc::new(Counting { held, memory })
+    };
+    let weather = Weather {
+        slow_links: vec![(Rank(1), Rank(0), 1e6)],
+        ..Weather::default()
+    };
+    let sent = on_ranks(weather, 4, settings, memory, |world, messenger| {
+        let rank = messenger.rank();
+        let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
+        let layout = Layout::general(640, 640, 32).unwrap();
+        let layout = layout.distributed(grid, rank).unwrap();
+        let [a, b, c] = [1, 2, 3].map(|seed| {
+            TiledMatrix::<f64>::from_entries_in(layout, Arc::new(Heap), &Random::new(seed))
+        });
+        let (a, b) = (Operand::plain(&a), Operand::plain(&b));
+        let product = Gemm::new(1.0, a, b, 0.0, &c, Backend::Faer).unwrap();
+        let workers = VirtualWorkers::new(world, rank, 2);
+        product
+            .run(&Context::new(&workers).across(messenger))
+            .unwrap();
+        messenger.totals()
+    });
+    let peaks = counters.iter().map(|held| held.peak());
+    (peaks.max().unwrap(), sent.unwrap()[0])
+}
+
+/// All tiles are announced before the first is needed; those of B come at once, those of A slowly.
+#[test]
+fn a_product_holds_what_it_is_allowed_to_what_is_asked_for_and_two_steps_of_others_tiles() {
+    const TILE: usize = 32 * 32 * 8;
+    // Of 20 × 20 tiles of A and of B half go to one other rank each.
+    let (messages, all) = (800, 200 * TILE);
+    let settings = |held_bytes| Settings {
+        held_bytes,
+        window_bytes: 8 * TILE,
+        ..Settings::default()
+    };
+    let (held, sent) = held_behind_a_slow_link(&settings(16 * TILE));
+    assert_eq!(
+        (sent.messages, sent.bytes()),
+        (messages, messages * TILE as u64)
+    );
+    // A step takes ten tiles of A and ten of B.
+    let allowed = (16 + 8 + 2 * 20) * TILE;
+    assert!(held <= allowed, "{held} bytes, {allowed} allowed");
+    let (unbounded, sent) = held_behind_a_slow_link(&settings(usize::MAX));
+    assert_eq!(sent.messages, messages);
+    assert!(2 * unbounded > all, "{unbounded} of {all} bytes");
 }

@@ -4,7 +4,8 @@
 //! # Law
 //! C[m,n] is scaled, then updated for k = 0, 1, … in this order: its bits depend on the matrices,
 //! the tile order and the backend only. A task runs where its tile of C lives; a tile of A or B is
-//! given once to each rank that needs it, at most [`AHEAD`] steps before its first use there.
+//! given once to each rank that needs it; how early it comes there is the courier's to decide, by the
+//! urgency of what waits for it.
 //!
 //! # Source
 //! Owner-computes with broadcasts along rows and columns: van de Geijn, Watts, *SUMMA: scalable
@@ -19,12 +20,8 @@ use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
-/// How many steps before its first use a tile may be given to other ranks: it bounds what a rank
-/// holds of A and B.
-const AHEAD: u32 = 4;
-
-/// The task space of C ← α·op(A)·op(B) + β·C: a task for each tile of A, B and C, and one for each
-/// step of each tile of C.
+/// The task space of C ← α·op(A)·op(B) + β·C: a task for each tile of A and B, and one for each step
+/// of each tile of C, of which the first scales; where nothing is added one that only scales.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a, T: Scalar> {
     alpha: T,
@@ -40,8 +37,6 @@ pub struct Gemm<'a, T: Scalar> {
     kt: u32,
     /// Whether there is but one rank.
     is_alone: bool,
-    /// Steps that tiles may be given ahead; all of them on one rank.
-    ahead: u32,
 }
 
 /// Overwrites `c` by α·op(A)·op(B) + β·C. 2·m·n·k flops; copies no tile.
@@ -81,8 +76,6 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         let nothing = alpha == T::zero() || mt == 0 || nt == 0;
         let kt = if nothing { 0 } else { a.tiles().1 };
         let n_ranks = [a.matrix, b.matrix, c].map(|x| x.distribution().n_ranks());
-        let is_alone = n_ranks == [1; 3];
-        let ahead = if is_alone { kt } else { AHEAD };
         Ok(Gemm {
             alpha,
             a,
@@ -93,8 +86,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
             mt,
             nt,
             kt,
-            is_alone,
-            ahead,
+            is_alone: n_ranks == [1; 3],
         })
     }
 
@@ -105,32 +97,6 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         T::run_tiles(&self.erased(), &[self.a.matrix, self.b.matrix, self.c], on)
             .map_err(LinalgError::Run)
-    }
-
-    /// The update that a tile first used at (m, k) of op(A), or at (k, n) of op(B), waits for: on the
-    /// giver's rank where the grid allows it.
-    fn before(&self, task: ProductTask) -> Option<ProductTask> {
-        let (first, m, n) = match task {
-            GiveA { m, k } => (k, Some(m), None),
-            MirrorA { m } => (m, Some(m), None),
-            GiveB { k, n } => (k, None, Some(n)),
-            MirrorB { k } => (k, None, Some(k)),
-            Scale { .. } | Update { .. } => return None,
-        };
-        let k = first.checked_sub(self.ahead)?;
-        let (row, column) = self.passing(first);
-        let (m, n) = (m.unwrap_or(row), n.unwrap_or(column));
-        Some(Update { m, n, k })
-    }
-
-    /// The row and the column of C whose updates let tiles pass that are first used in a step.
-    fn passing(&self, first: u32) -> (u32, u32) {
-        let (p, q) = self.c.grid();
-        let own = |places: u32, n: u32| match first % places {
-            place if place < n => place,
-            _ => 0,
-        };
-        (own(p, self.mt), own(q, self.nt))
     }
 }
 
@@ -167,6 +133,27 @@ pub(super) fn fits<T: Scalar>(
     Ok(())
 }
 
+/// How urgent a step of a tile of C is between ranks. They go step by step, so that they need the same tiles
+/// at once; and within a step from a corner of what a rank has of C, so that few tiles of A and B, which
+/// are asked for in this order, make many updates ready.
+pub(super) fn turn<T: Scalar>(c: &TiledMatrix<T>, (m, n): (u32, u32), k: u32) -> i64 {
+    let (p, q) = c.grid();
+    -2 * (i64::from(k) * places(c) + i64::from((m / p).max(n / q)))
+}
+
+/// How urgent it is to give a tile that a step uses: more than all of the step before, less than what goes
+/// before that.
+pub(super) fn turn_to_give<T: Scalar>(c: &TiledMatrix<T>, k: u32) -> i64 {
+    1 - 2 * (i64::from(k) - 1) * places(c)
+}
+
+/// Along the longer side of what a rank has of C, in tiles.
+fn places<T: Scalar>(c: &TiledMatrix<T>) -> i64 {
+    let (p, q) = c.grid();
+    let (down, across) = (c.mt().div_ceil(p as usize), c.nt().div_ceil(q as usize));
+    down.max(across) as i64
+}
+
 task_space! {
     /// The tasks of a product: (m, k) is a tile of op(A), (k, n) one of op(B), (m, n) one of C; k is the
     /// step. A tile of a Hermitian operand has two such places, and is named by the one with less k.
@@ -185,22 +172,25 @@ task_space! {
         data B[k, n] in self.b.matrix.store() at self.b.slot(k, n) on self.b.rank_of(k, n);
         data C[m, n] in self.c.store() at self.c.place(m, n) on (m % p, n % q);
 
-        GiveA { m, k } for m in 0..mt, k in 0..kt if mirror_a < 1 || mt == kt && k < m:
-            give tile = A[m, k], order after;
+        GiveA { m, k } for k in 0..kt, m in 0..mt if mirror_a < 1 || mt == kt && k < m:
+            give tile = A[m, k];
         MirrorA { m } for m in 0..mt if mirror_a > 0 && mt == kt:
-            new tile, order after, read triangle = A[m, m], on self.a.rank_of(m, m)
+            new tile, read triangle = A[m, m], on self.a.rank_of(m, m)
             => tile.put(mirrored(triangle));
         GiveB { k, n } for k in 0..kt, n in 0..nt if mirror_b < 1 || kt == nt && k < n:
-            give tile = B[k, n], order after;
+            give tile = B[k, n];
         MirrorB { k } for k in 0..kt if mirror_b > 0 && kt == nt:
-            new tile, order after, read triangle = B[k, k], on self.b.rank_of(k, k)
+            new tile, read triangle = B[k, k], on self.b.rank_of(k, k)
             => tile.put(mirrored(triangle));
         // C[m,n] ← β · C[m,n]
-        Scale { m, n } for m in 0..mt, n in 0..nt: update tile = C[m, n] => scale(self.beta, tile);
-        // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(B)[k,n]
+        Scale { m, n } for m in 0..mt, n in 0..nt if kt < 1: update tile = C[m, n] => scale(self.beta, tile);
+        // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(B)[k,n], at first β · C[m,n]
         Update { m, n, k } for m in 0..mt, n in 0..nt, k in 0..kt
             if (mirror_a < 1 || mt == kt) && (mirror_b < 1 || kt == nt):
-            update tile = C[m, n], read left, read right, order done => {
+            update tile = C[m, n], read left, read right => {
+                if k == 0 {
+                    scale(self.beta, tile);
+                }
                 let left = (self.a.stored(m, k).op, left);
                 let right = (self.b.stored(k, n).op, right);
                 gemm_add(self.backend, self.alpha, left, right, tile);
@@ -212,35 +202,9 @@ task_space! {
         GiveB { k, n }.tile -> Update { m, n, k }.right, for m in 0..mt;
         GiveB { k: n, n: k }.tile -> Update { m, n, k }.right, for m in 0..mt, if mirror_b > 0;
         MirrorB { k }.tile -> Update { m, n: k, k }.right, for m in 0..mt;
-        Scale { m, n }.tile -> Update { m, n, k: 0 }.tile;
-        Scale { m, n }.tile -> home, if kt == 0;
+        Scale { m, n }.tile -> home;
         Update { m, n, k }.tile -> Update { m, n, k: k + 1 }.tile;
         Update { m, n, k }.tile -> home, if k + 1 == kt;
-
-        /// Which update lets a tile pass depends on the grid: these edges are written here.
-        fn inputs(&self, task: ProductTask, from: &mut impl Inputs<Self>) {
-            if let Some(before) = self.before(task) {
-                from.task(AFTER, before, DONE);
-            }
-        }
-
-        fn successors(&self, task: ProductTask, to: &mut impl Successors<Self>) {
-            let Update { m, n, k } = task else { return };
-            let k = k.saturating_add(self.ahead);
-            if k >= self.kt {
-                return;
-            }
-            let mirrors = (self.a.is_hermitian(), self.b.is_hermitian());
-            let left = if mirrors.0 && m == k { MirrorA { m } } else { GiveA { m, k } };
-            let right = if mirrors.1 && n == k { MirrorB { k } } else { GiveB { k, n } };
-            // A tile of a Hermitian operand that is used earlier in its other place passes there.
-            let first = (!mirrors.0 || k <= m, !mirrors.1 || k <= n);
-            for (giver, is_first) in [(left, first.0), (right, first.1)] {
-                if is_first && self.before(giver) == Some(task) {
-                    to.task(DONE, giver, AFTER);
-                }
-            }
-        }
 
         fn describe(&self, about: &mut Description) {
             about.name("gemm").parameter("m", self.c.rows());
@@ -258,15 +222,18 @@ task_space! {
             about.parameter("structures", format!("{structures:?}"));
         }
 
-        /// Between ranks one step after the other, so that they need the same tiles at once; those of the next
-        /// step are given before this one is computed. A chain is begun when no other can go on, and from a
-        /// queue, where every worker finds it: what has no priority stays with the worker that announced it.
+        /// Between ranks by [`turn`]. On one rank what is given goes first, and a chain is begun when no other
+        /// can go on, from a queue, where every worker finds it: what has no priority stays with the worker
+        /// that made it ready.
         fn priority(&self, task: ProductTask) -> i64 {
-            let turn = |k: u32| if self.is_alone { 0 } else { -2 * i64::from(k) };
             match task {
-                Scale { .. } => -1,
-                Update { k, .. } => turn(k),
-                GiveA { k, .. } | GiveB { k, .. } | MirrorB { k } | MirrorA { m: k } => turn(k) + 3,
+                Scale { .. } => 0,
+                Update { k, .. } if self.is_alone => -i64::from(k == 0),
+                Update { m, n, k } => turn(self.c, (m, n), k),
+                GiveA { k, .. } | GiveB { k, .. } | MirrorB { k } | MirrorA { m: k } => match self.is_alone {
+                    true => 1,
+                    false => turn_to_give(self.c, k),
+                },
             }
         }
 
@@ -276,15 +243,11 @@ task_space! {
                 0 => 0,
                 _ => tiles(self.a.matrix) + tiles(self.b.matrix),
             };
-            given as u64 + tiles(self.c) as u64 * (1 + u64::from(self.kt))
+            given as u64 + tiles(self.c) as u64 * u64::from(self.kt.max(1))
         }
     }
 }
 use ProductTask::{GiveA, GiveB, MirrorA, MirrorB, Scale, Update};
-
-/// Flows of the edges that hold tiles back: that of a giver, and that of an update.
-const AFTER: usize = 1;
-const DONE: usize = 3;
 
 #[cfg(test)]
 mod tests;

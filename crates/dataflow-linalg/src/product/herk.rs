@@ -4,9 +4,10 @@
 //! # Law
 //! C[m,n] is scaled, then updated for k = 0, 1, … in this order: its bits depend on the matrices,
 //! the tile order and the backend only. A task runs where its tile of C lives; a tile of A is given
-//! once to each rank that needs it, for its row and its column of C together, at most [`AHEAD`]
-//! steps before its first use.
+//! once to each rank that needs it, for its row and its column of C together, as in
+//! [`Gemm`](super::Gemm).
 
+use super::gemm::{turn, turn_to_give};
 use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_add, herk_add, scale};
@@ -16,11 +17,8 @@ use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
-/// How many steps before its first use a tile may be given to other ranks.
-const AHEAD: u32 = 4;
-
-/// The task space of C ← α·op(A)·op(A)ᴴ + β·C: a task for each tile of A and C, and one for each
-/// step of each tile of C.
+/// The task space of C ← α·op(A)·op(A)ᴴ + β·C: a task for each tile of A, and one for each step of
+/// each tile of C, of which the first scales; where nothing is added one that only scales.
 #[derive(Clone, Copy, Debug)]
 pub struct Herk<'a, T: Scalar> {
     alpha: T,
@@ -34,8 +32,8 @@ pub struct Herk<'a, T: Scalar> {
     nt: u32,
     /// Tiles in the sum; none if there is nothing to be added.
     kt: u32,
-    /// Steps that tiles may be given ahead; all of them on one rank.
-    ahead: u32,
+    /// Whether there is but one rank.
+    is_alone: bool,
 }
 
 /// Overwrites the lower triangle of `c` by that of α·op(A)·op(A)ᴴ + β·C, with op(A) = A or Aᴴ.
@@ -147,7 +145,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
             backend,
             nt,
             kt,
-            ahead: if n_ranks == [1; 2] { kt } else { AHEAD },
+            is_alone: n_ranks == [1; 2],
         })
     }
 
@@ -196,40 +194,46 @@ task_space! {
         type Datum = Tile<T>;
         let nt = self.nt;
         let kt = self.kt;
-        let ahead = self.ahead;
         let p = self.c.grid().0;
         let q = self.c.grid().1;
         data A[n, k] in self.a.matrix.store() at self.a.slot(n, k) on self.a.rank_of(n, k);
         data C[m, n] where n <= m in self.c.store() at self.c.place(m, n) on (m % p, n % q);
 
-        for n in 0..nt {
-            for k in 0..kt {
-                Give { n, k }: give tile = A[n, k], order after;
+        for k in 0..kt {
+            for n in 0..nt {
+                Give { n, k }: give tile = A[n, k];
             }
         }
         for m in 0..nt {
             for n in 0..=m {
                 // C[m,n] ← β · C[m,n]
-                Scale { m, n }: update tile = C[m, n] => self.scale(m == n, tile);
+                Scale { m, n } if kt < 1: update tile = C[m, n] => self.scale(m == n, tile);
             }
         }
         for k in 0..kt {
             for n in 0..nt {
-                // C[n,n] ← C[n,n] + α · op(A)[n,k] · op(A)[n,k]ᴴ
-                OnDiagonal { n, k }: update tile = C[n, n], read left = A[n, k], order done
-                    => self.on_diagonal(left, tile);
+                // C[n,n] ← C[n,n] + α · op(A)[n,k] · op(A)[n,k]ᴴ, at first β · C[n,n]
+                OnDiagonal { n, k }: update tile = C[n, n], read left = A[n, k]
+                    => {
+                        if k == 0 {
+                            self.scale(true, tile);
+                        }
+                        self.on_diagonal(left, tile);
+                    }
                 for m in n + 1..nt {
-                    // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(A)[n,k]ᴴ
+                    // C[m,n] ← C[m,n] + α · op(A)[m,k] · op(A)[n,k]ᴴ, at first β · C[m,n]
                     Below { m, n, k }:
                         update tile = C[m, n], read left = A[m, k], read right = A[n, k]
                         => {
+                            if k == 0 {
+                                self.scale(false, tile);
+                            }
                             let (left, right) = ((self.a.op(), left), (self.second, right));
                             gemm_add(self.backend, self.alpha, left, right, tile);
                         }
                 }
             }
         }
-        OnDiagonal { n, k }.done -> Give { n, k: k + ahead }.after;
 
         fn describe(&self, about: &mut Description) {
             about.name("herk").parameter("k", self.a.shape().1);
@@ -243,15 +247,15 @@ task_space! {
             about.parameter("beta", format!("{:?}", self.beta));
         }
 
-        /// A few steps at a time, so that ranks need the same tiles at once; what is given comes first,
-        /// then the diagonal, for which the next tiles wait. Chains begin as those of `Gemm`.
+        /// As that of `Gemm`.
         fn priority(&self, task: HerkTask) -> i64 {
-            let turn = |k: u32| -4 * i64::from(k / self.ahead.max(1));
             match task {
-                Scale { .. } => -1,
-                Below { k, .. } => turn(k),
-                OnDiagonal { k, .. } => turn(k) + 1,
-                Give { k, .. } => turn(k) + 2,
+                Scale { .. } => 0,
+                OnDiagonal { k, .. } | Below { k, .. } if self.is_alone => -i64::from(k == 0),
+                OnDiagonal { n, k } => turn(self.c, (n, n), k),
+                Below { m, n, k } => turn(self.c, (m, n), k),
+                Give { .. } if self.is_alone => 1,
+                Give { k, .. } => turn_to_give(self.c, k),
             }
         }
     }
