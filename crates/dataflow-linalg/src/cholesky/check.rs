@@ -5,9 +5,8 @@
 //! tiles' sums of moduli are added on rank 0 in the order of the layout's slots. So the bits of the
 //! residual do not depend on grid, threads or schedule.
 //!
-//! A tile of L travels to the ranks of its row and of its column, at most [`AHEAD`] steps before
-//! the diagonal tile of its row is at that step: no rank holds the whole factor. On one rank nothing
-//! travels, and few tiles of A are there at once.
+//! A tile of L travels once to the ranks of its row and of its column. On one rank nothing travels,
+//! and few tiles of A are there at once.
 //!
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DPOT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
@@ -73,19 +72,12 @@ task_names! {
 use CheckTask::{Add, Begin, Give, Subtract};
 use dataflow_core::task_names;
 
-/// How many steps before it is needed for the diagonal a tile of L may be given.
-const AHEAD: u32 = 4;
-
 /// Give: the tile of L. Begin and Subtract: what is left of A's. Add: the sums so far.
 const PIECE: usize = 0;
-/// Give: the order to do so.
-const AFTER: usize = 1;
 /// Subtract: the tile of L in the row of the tile.
 const LEFT: usize = 1;
 /// Subtract: the tile of L in the row of the tile's column.
 const RIGHT: usize = 2;
-/// Subtract: this step is done.
-const DONE: usize = 3;
 /// Add: the sums of a tile.
 const PART: usize = 1;
 
@@ -139,7 +131,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         Some(backward_error(difference, (n, n), [norm, 1.0], rounding))
     }
 
-    /// Whether all tiles are on this rank: then giving one costs nothing, and is not put off.
+    /// Whether all tiles are on this rank: then giving one costs nothing.
     fn is_alone(&self) -> bool {
         self.all == *self.l.layout()
     }
@@ -175,10 +167,10 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     fn describe(&self, about: &mut Description) {
         about.name("cholesky check");
         self.l.layout().describe(about);
-        about.class("Give").read("PIECE").order("AFTER");
+        about.class("Give").read("PIECE");
         about.class("Begin").new_flow("PIECE");
         let subtract = about.class("Subtract").update("PIECE");
-        subtract.read("LEFT").read("RIGHT").order("DONE");
+        subtract.read("LEFT").read("RIGHT");
         about.class("Add").update("PIECE").read("PART");
     }
 
@@ -196,12 +188,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
         match task {
             Begin { .. } => {}
-            Give { m, k } => {
-                from.home(PIECE, self.l.store(), self.l.place(m, k));
-                if let Some(k) = k.checked_sub(AHEAD).filter(|_| !self.is_alone()) {
-                    from.task(AFTER, Subtract { m, n: m, k }, DONE);
-                }
-            }
+            Give { m, k } => from.home(PIECE, self.l.store(), self.l.place(m, k)),
             Subtract { m, n, k } => {
                 match k.checked_sub(1) {
                     None => from.task(PIECE, Begin { m, n }, PIECE),
@@ -227,15 +214,8 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 to.range(PIECE, k..m + 1, |n| Subtract { m, n, k }, LEFT);
                 to.range(PIECE, m..self.nt, |i| Subtract { m: i, n: m, k }, RIGHT);
             }
-            Subtract { m, n, k } => {
-                match k == n {
-                    true => to.task(PIECE, Add { m, n }, PART),
-                    false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
-                }
-                if m == n && k + AHEAD <= m && !self.is_alone() {
-                    to.task(DONE, Give { m, k: k + AHEAD }, AFTER);
-                }
-            }
+            Subtract { m, n, k } if k == n => to.task(PIECE, Add { m, n }, PART),
+            Subtract { m, n, k } => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
             Add { m, n } => match self.neighbours(m, n)[1] {
                 None => to.home(PIECE, &self.total, 0),
                 Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
@@ -251,7 +231,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 piece.put(self.begin(m as usize, n as usize));
             }
             Subtract { m, n, k } => {
-                let [piece, left, right, _] = flows.slots();
+                let [piece, left, right] = flows.slots();
                 let (piece, left, right) = (piece.update(), left.read(), right.read());
                 // A[m,n] ← A[m,n] − L[m,k] · L[n,k]ᴴ
                 let (rows, cols, width) = (left.rows(), right.rows(), left.cols());

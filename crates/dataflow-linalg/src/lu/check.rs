@@ -5,8 +5,7 @@
 //! subtract L[m,k]·U[k,n]. The tiles' sums of moduli are added on rank 0 in the order of the
 //! layout's slots. So the bits of the residual do not depend on grid, threads or schedule.
 //!
-//! A tile of the factors travels to the ranks of its row or of its column, at most [`AHEAD`] steps
-//! before the last tile there is at that step: no rank holds all of them.
+//! A tile of the factors travels once to the ranks of its row or of its column.
 //!
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DGET01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
@@ -66,9 +65,6 @@ task_names! {
 }
 use CheckTask::{Add, Begin, Give, Leave, Order, Subtract};
 
-/// How many steps before it is needed for the last tile a tile of the factors may be given.
-const AHEAD: u32 = 4;
-
 /// Begin and Subtract: what is left of the tile of P·A. Give: the tile. Add: the sums so far.
 const PIECE: usize = 0;
 /// Order: the order of rows from its step on, that from the next one on, and its swaps.
@@ -80,12 +76,9 @@ pub(super) const OUTGOING: usize = 1;
 /// Begin: the order of all rows, then the rows that come from each row of ranks.
 const NEW_ORDER: usize = 1;
 const INCOMING: usize = 2;
-/// Give: the order to do so.
-const AFTER: usize = 1;
-/// Subtract: the tile of L in its row, that of U in its column; this step is done.
+/// Subtract: the tile of L in its row, that of U in its column.
 const LEFT: usize = 1;
 const UPPER: usize = 2;
-const DONE: usize = 3;
 /// Add: the sums of a tile.
 const PART: usize = 1;
 
@@ -173,30 +166,9 @@ impl<'a, T: Scalar> Check<'a, T> {
         [at(before), at(slot.map(|slot| slot + 1))]
     }
 
-    /// Whether all tiles are on this rank: then giving one costs nothing, and is not put off.
+    /// Whether all tiles are on this rank: then giving one costs nothing.
     fn is_alone(&self) -> bool {
         self.all == *self.lu.layout()
-    }
-
-    /// The task after whose step a tile of the factors may be given: of its row or its column the
-    /// last tile's.
-    fn given_after(&self, m: u32, n: u32) -> Option<CheckTask> {
-        if self.is_alone() {
-            return None;
-        }
-        let k = m.min(n).checked_sub(AHEAD)?;
-        Some(match m >= n {
-            true => Subtract {
-                m,
-                n: self.nt - 1,
-                k,
-            },
-            false => Subtract {
-                m: self.rows.mt - 1,
-                n,
-                k,
-            },
-        })
     }
 
     /// How all rows move, by an order that a task was given.
@@ -253,7 +225,7 @@ impl<'a, T: Scalar> Check<'a, T> {
 
     /// (P·A)[m,n] ← (P·A)[m,n] − L[m,k] · U[k,n]
     fn subtract(&self, (m, n, k): (u32, u32, u32), flows: &mut Flows<'_, Tile<T>>) {
-        let [piece, left, upper, _] = flows.slots();
+        let [piece, left, upper] = flows.slots();
         let (piece, left, upper) = (piece.update(), left.read(), upper.read());
         let (rows, cols) = (left.rows(), upper.cols());
         let inner = self
@@ -332,9 +304,9 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
         (0..p).fold(begin, |begin, r| {
             begin.optional(&format!("IN{r}")).of("rows")
         });
-        about.class("Give").read("PIECE").order("AFTER");
+        about.class("Give").read("PIECE");
         let subtract = about.class("Subtract").update("PIECE");
-        subtract.read("LEFT").read("UPPER").order("DONE");
+        subtract.read("LEFT").read("UPPER");
         about.class("Add").update("PIECE").read("PART");
     }
 
@@ -370,12 +342,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     from.task(INCOMING + r as usize, Leave { r, n }, out);
                 }
             }
-            Give { m, n } => {
-                from.home(PIECE, self.lu.store(), self.lu.place(m, n));
-                if let Some(task) = self.given_after(m, n) {
-                    from.task(AFTER, task, DONE);
-                }
-            }
+            Give { m, n } => from.home(PIECE, self.lu.store(), self.lu.place(m, n)),
             Subtract { m, n, k } => {
                 match k.checked_sub(1) {
                     None => from.task(PIECE, Begin { m, n }, PIECE),
@@ -421,18 +388,10 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     to.range(PIECE, m..mt, |i| Subtract { m: i, n, k: m }, UPPER);
                 }
             }
-            Subtract { m, n, k } => {
-                match k + 1 == Self::steps_of(m, n) {
-                    true => to.task(PIECE, Add { m, n }, PART),
-                    false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
-                }
-                let next = k + AHEAD;
-                for (m, n, there) in [(m, next, m >= next), (next, n, n > next)] {
-                    if there && m < mt && n < nt && self.given_after(m, n) == Some(task) {
-                        to.task(DONE, Give { m, n }, AFTER);
-                    }
-                }
-            }
+            Subtract { m, n, k } => match k + 1 == Self::steps_of(m, n) {
+                true => to.task(PIECE, Add { m, n }, PART),
+                false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
+            },
             Add { m, n } => match self.neighbours(m, n)[1] {
                 None => to.home(PIECE, &self.total, 0),
                 Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
