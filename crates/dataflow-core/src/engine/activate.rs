@@ -11,7 +11,8 @@ use crate::space::{Expected, NARROW, Sources, TaskName, TaskSpace, number_of};
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Brings one input to `task`. If it is ready now, its data are in `slots`.
-    /// `near` is what the worker holds of the table from one successor to the next.
+    /// `near` is what the worker holds of the table from one successor to the next, but not while a fault is
+    /// told: that may move messages.
     #[inline(always)]
     pub(super) fn activate<'r>(
         &'r self,
@@ -29,11 +30,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let expected = Expected::of(self.space, task, flow, from);
         let source = from.0;
         if !expected.named || expected.doubled {
+            near.release();
             self.not_expected(source, task, flow);
             return None;
         }
         // Room is made for as many flows as are fed: so a high number is looked up first.
-        if flow >= slots::INLINE && !self.describes(task, flow) {
+        if flow >= slots::INLINE
+            && let Some(n_flows) = self.lacks(task, flow)
+        {
+            near.release();
+            self.not_described(task, flow, n_flows);
             return None;
         }
         if expected.count == 1 {
@@ -50,7 +56,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return match self.dense.arrive(index, flow, awaited, poisoned) {
                 Counted::StillWaiting => None,
                 Counted::Ready(poisoned) => Some(poisoned),
-                Counted::FedTwice => self.fed_twice(source, task, flow),
+                Counted::FedTwice => {
+                    near.release();
+                    self.fed_twice(source, task, flow)
+                }
             };
         }
         let key = self.names.key(task);
@@ -63,7 +72,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 self.names.forget(key);
                 Some(poisoned)
             }
-            Arrived::FedTwice => self.fed_twice(source, task, flow),
+            Arrived::FedTwice => {
+                near.release();
+                self.fed_twice(source, task, flow)
+            }
         }
     }
 
@@ -78,7 +90,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         (datum, poisoned): (Option<Version<S::Datum>>, Poisoned),
         slots: &mut Slots<S::Datum>,
     ) -> Option<Poisoned> {
-        if !self.describes(task, flow) {
+        if let Some(n_flows) = self.lacks(task, flow) {
+            self.not_described(task, flow, n_flows);
             return None;
         }
         let key = self.names.key(task);
@@ -114,14 +127,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         self.space.index(task).filter(|&index| index < LIMIT)
     }
 
-    /// Whether the class of a task has such a flow; an error if not.
+    /// How many flows the class of a task has, if not so many that this is one.
     #[cold]
-    fn describes(&self, task: S::Task, flow: usize) -> bool {
+    fn lacks(&self, task: S::Task, flow: usize) -> Option<usize> {
         let class = self.description.classes().get(task.class());
         let n_flows = class.map_or(0, |class| class.flows.len());
-        if flow >= n_flows {
-            self.not_described(task, flow, n_flows);
-        }
-        flow < n_flows
+        (flow >= n_flows).then_some(n_flows)
     }
 }
