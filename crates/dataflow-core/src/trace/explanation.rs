@@ -89,7 +89,8 @@ impl Explanation {
         bodies.map(|share| share.part).sum()
     }
 
-    /// The first sentence: what costs most, and where.
+    /// The first sentence: what costs most, and where. A second one says how long the run went on after the
+    /// last task, if that is a tenth of it or more: the first is of the time before.
     pub fn verdict(&self) -> &str {
         &self.sentence
     }

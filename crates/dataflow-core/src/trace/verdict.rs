@@ -2,8 +2,9 @@
 //!
 //! # Law
 //! A cause is named only if it takes a tenth of the workers' time or more; where none does, that nothing
-//! is ready and that all is done count as one. Of several the one that explains the others goes first: a
-//! slow rank makes the rest wait, a long body leaves nothing ready.
+//! is ready and that a rank is done before others count as one. Of several the one that explains the others
+//! goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
+//! The time after the last task of all is due to none of them: it is told by itself, if it is much.
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
@@ -18,6 +19,39 @@ const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
 pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
+    let ends = trace.slices().map(|(_, slice)| slice.span.end);
+    let after = told.length - ends.max().unwrap_or(0).min(told.length);
+    let much = part(after, told.length) >= MUCH;
+    let sentence = of_tasks(trace, &until_last(told, after, much), own);
+    match much && told.n_tasks > 0 {
+        true => format!(
+            "{sentence} That is of the time until the last task ended; after it came {}, {} of the run.",
+            time(after),
+            percent(part(after, told.length)),
+        ),
+        false => sentence,
+    }
+}
+
+/// The same without so much time at the end; if that is much, as if the run had taken only the rest.
+fn until_last(told: &Explanation, after: u64, much: bool) -> Explanation {
+    let mut rest = told.clone();
+    if much {
+        rest.length -= after;
+    }
+    let all = rest.length * rest.n_workers as u64;
+    for share in &mut rest.shares {
+        if !share.is_body && share.name == Cause::Closing.shown() {
+            let late = after * rest.n_workers as u64;
+            share.time = share.time.saturating_sub(late);
+        }
+        share.part = part(share.time, all);
+    }
+    rest
+}
+
+/// What costs most until the last task has ended.
+fn of_tasks(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     let idle = |cause: Cause| told.lost_to(cause.shown());
     let worst = Cause::ALL
         .into_iter()
@@ -26,7 +60,7 @@ pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     if told.n_tasks == 0 {
         return "No task ran.".to_string();
     }
-    let slow = slow_rank(trace, own).filter(|_| lost >= MUCH);
+    let slow = slow_rank(trace, told, own).filter(|_| lost >= MUCH);
     let by_runtime = told.lost_to("runtime");
     match worst {
         _ if slow.is_some() => slow.unwrap_or_default(),
@@ -63,7 +97,7 @@ fn mean_body(told: &Explanation) -> u64 {
     bodies.map(|share| share.time).sum::<u64>() / told.n_tasks.max(1)
 }
 
-/// The part of the workers' time in which no task was ready, or none was left.
+/// The part of the workers' time in which no task of their rank was ready, or none was left.
 fn too_little(told: &Explanation) -> f64 {
     let causes = [Cause::NothingReady, Cause::Closing];
     causes.map(|cause| told.lost_to(cause.shown())).iter().sum()
@@ -88,7 +122,7 @@ fn busy(told: &Explanation) -> String {
 
 /// The rank whose bodies take longer than the same bodies of the others; what was skipped or failed may have
 /// taken no time.
-fn slow_rank(trace: &Trace, own: &OwnTimes) -> Option<String> {
+fn slow_rank(trace: &Trace, told: &Explanation, own: &OwnTimes) -> Option<String> {
     if trace.ranks.len() < 2 {
         return None;
     }
@@ -106,7 +140,7 @@ fn slow_rank(trace: &Trace, own: &OwnTimes) -> Option<String> {
             }
         }
         // A few short bodies explain nothing, however much longer they take.
-        let time = trace.length() * trace.ranks[rank].workers.len() as u64;
+        let time = told.length * trace.ranks[rank].workers.len() as u64;
         let is_much = part(took.saturating_sub(would), time) >= MUCH;
         (would > 0 && is_much).then(|| took as f64 / would as f64)
     };
@@ -302,43 +336,73 @@ mod tests {
         }
     }
 
-    /// The verdict on tasks of one worker, each ready when it begins, in a thousand nanoseconds; the worker
-    /// enters when the first one is ready.
-    fn of_some(tasks: &[(u64, u64)]) -> String {
+    /// What a rank of one worker ran in a thousand nanoseconds; `ready` says when what begins was ready. The
+    /// worker enters when the first one begins.
+    fn ran(rank: u32, tasks: &[(u64, u64)], ready: impl Fn(u64) -> u64) -> RankTrace {
         let slices = tasks.iter().zip(0..);
         let slices = slices.map(|(&(begin, end), task)| Slice {
             task,
             span: Span { begin, end },
-            ready: begin,
+            ready: ready(begin),
             ..Slice::default()
         });
         let span = Span {
             begin: 0,
             end: 1000,
         };
-        let mut rank = RankTrace::new(Rank(0), span, vec![slices.collect()]);
+        let mut rank = RankTrace::new(Rank(rank), span, vec![slices.collect()]);
         rank.workers[0].visits[0].begin = tasks[0].0;
-        let trace = Trace::new("some", ["Gemm"], vec![rank]);
+        rank
+    }
+
+    fn of_ranks(ranks: Vec<RankTrace>) -> String {
+        let trace = Trace::new("some", ["Gemm"], ranks);
         trace.explanation().verdict().to_string()
+    }
+
+    /// The verdict on tasks of one worker, each ready when it begins.
+    fn of_some(tasks: &[(u64, u64)]) -> String {
+        of_ranks(vec![ran(0, tasks, |begin| begin)])
     }
 
     /// Where a fifth of the time was lost, only faster bodies helped.
     #[test]
     fn what_several_causes_take_together_is_told() {
+        let full = ran(0, &[(0, 350), (350, 700), (700, 1000)], |begin| begin);
+        let part = ran(1, &[(0, 400), (550, 850)], |begin| begin);
+        let found = of_ranks(vec![full, part]);
+        let expected = "The work is spread unevenly: rank 0 has 1.0 µs for each of its workers, of 1.0 µs in all.";
+        assert_eq!(found, expected);
         let found = of_some(&[(0, 410), (500, 910)]);
-        let expected = "What is urgent runs late: workers find nothing ready 18 % of their time";
-        assert!(found.starts_with(expected), "{found}");
-        let found = of_some(&[(90, 910)]);
         let expected = "The workers compute 82 % of the time, 100 % of it in Gemm; the rest goes to several causes, to none of them much.";
+        assert_eq!(found, expected);
+        let found = of_some(&[(90, 910)]);
         assert_eq!(found, expected);
         let found = of_some(&[(0, 950)]);
         assert!(found.ends_with(": only faster bodies or more workers help."));
     }
 
+    #[test]
+    fn what_is_urgent_runs_late_where_nothing_is_ready_and_no_chain_is_long() {
+        let found = of_some(&[(0, 410), (590, 1000)]);
+        let expected = "What is urgent runs late: workers find nothing ready 18 % of their time, though the longest chain, of 1 tasks, takes 410 ns of 1.0 µs.";
+        assert_eq!(found, expected);
+    }
+
+    /// A chain of tiny tasks, at whose end nobody got a core for a while, was told that what is urgent runs
+    /// late.
+    #[test]
+    fn the_time_after_the_last_task_is_told_by_itself() {
+        let tiny = [(0, 20), (50, 70), (100, 120), (150, 170)];
+        let found = of_ranks(vec![ran(0, &tiny, |_| 0)]);
+        let expected = "The tasks are too small: the runtime takes 53 % of the workers' time, a body 20 ns on average. That is of the time until the last task ended; after it came 830 ns, 83 % of the run.";
+        assert_eq!(found, expected);
+    }
+
     /// The policy was blamed for a chain that breaks at every parent.
     #[test]
     fn nested_tasks_have_no_chain_that_could_run_late() {
-        let found = of_some(&[(0, 410), (100, 310), (500, 910), (600, 810)]);
+        let found = of_some(&[(0, 410), (100, 310), (590, 1000), (690, 900)]);
         let expected = "Workers find nothing ready 18 % of their time; how long the longest chain is, is not known where tasks have tasks of their own.";
         assert_eq!(found, expected);
     }
