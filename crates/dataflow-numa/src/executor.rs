@@ -449,6 +449,9 @@ mod tests {
     use super::*;
     use dataflow_core::sequence::{scope, write};
     use dataflow_core::space::Independent;
+    use std::sync::{Mutex, Weak};
+    use std::thread::yield_now;
+    use std::time::{Duration, Instant};
 
     /// Each of 32 ranks had two workers and saw a quota for two cores, of 64.
     #[test]
@@ -485,6 +488,48 @@ mod tests {
                 .iter()
                 .any(|warning| warning.to_string().contains("no pinning"))
         );
+    }
+
+    /// Workers, and the job that they were given last.
+    struct Watched {
+        workers: Workers,
+        job: Mutex<Weak<Job>>,
+    }
+
+    impl Executor for Watched {
+        fn n_workers(&self) -> usize {
+            self.workers.n_workers()
+        }
+        fn execute(&self, job: &Arc<Job>) {
+            *self.job.lock().unwrap() = Arc::downgrade(job);
+            self.workers.execute(job);
+        }
+    }
+
+    /// It would keep the run's queues until the next run.
+    #[test]
+    fn whoever_fell_asleep_during_a_run_lets_go_of_it() {
+        let on = Watched {
+            workers: Workers::builder().n_workers(2).build().unwrap(),
+            job: Mutex::default(),
+        };
+        let sleeps = || on.workers.statistics().sleeps;
+        let until = |is_so: &dyn Fn() -> bool| {
+            let start = Instant::now();
+            while !is_so() && start.elapsed() < Duration::from_secs(20) {
+                yield_now();
+            }
+            is_so()
+        };
+        assert!(until(&|| sleeps() == 2), "both sleep before");
+        // One worker runs it; the other finds nothing to do.
+        let job = Independent::new("long", 1, |_| {
+            assert!(until(&|| sleeps() > 2), "nobody falls asleep");
+            Ok(())
+        });
+        dataflow_core::run(&job, &on).unwrap();
+        let is_gone = || on.job.lock().unwrap().upgrade().is_none();
+        assert!(until(&is_gone), "somebody holds the job");
     }
 
     /// What stays on offer is looked at by every worker for ever, and keeps its queues.
