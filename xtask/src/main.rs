@@ -72,8 +72,8 @@ cargo xtask COMMAND
                                 to four (minutes; LOOM_MAX_PREEMPTIONS=5 bounds all to five, however long that takes)
   miri [FILTER]                 dataflow-core under Miri: undefined behaviour in unsafe code (the better part
                                 of an hour of one core; rustup's nightly toolchain)
-  tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races (minutes; rustup's
-                                nightly toolchain)
+  tsan [FILTER]                 core, numa and ranks as threads under ThreadSanitizer: data races; without simulations,
+                                which are of one thread, unless FILTER names them (minutes; rustup's nightly toolchain)
   numa-vm                       the locality tests in QEMU guests with 4 and 8 NUMA nodes (minutes; Linux on x86-64,
                                 installs QEMU, fetches a kernel by Debian's apt)
   mpich [TIMES]                 the tests under MPI once more, or so often, with MPICH (minutes; installs it)

@@ -12,6 +12,9 @@ use std::ffi::OsStr;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+/// A test that fails hides none of those in other binaries, which cargo would not run after it.
+const ALL_BINARIES: &str = "--no-fail-fast";
+
 /// Runs one wide look as a command of its own.
 pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
     println!(
@@ -49,7 +52,7 @@ fn models(filter: Option<String>) -> (String, Step) {
         "--lib",
         &filter,
     ];
-    let mut cargo = steps::cargo(&["test"]);
+    let mut cargo = steps::cargo(&["test", ALL_BINARIES]);
     cargo
         .args(selected)
         .env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom"));
@@ -144,7 +147,7 @@ fn miri_step(steps: &mut Steps, name: &str, flags: &str, selected: &[&str]) {
 
 /// One call of Miri, timed by itself.
 fn under_miri(name: &str, flags: &str, selected: &[&str]) -> (String, Step) {
-    let mut cargo = nightly(&["cargo", "miri", "test", "-p", "dataflow-core"]);
+    let mut cargo = nightly(&["cargo", "miri", "test", ALL_BINARIES, "-p", "dataflow-core"]);
     // Tests read the clock and the environment; few random inputs must do.
     let flags = format!("-Zmiri-disable-isolation {flags}");
     cargo.env("MIRIFLAGS", with_flags("MIRIFLAGS", flags.trim()));
@@ -186,13 +189,27 @@ fn binaries_for_miri() -> Vec<String> {
 /// Of dataflow-mpi, tests whose ranks are threads: the engine over them, and its traces.
 const RANKS_AS_THREADS: [&str; 2] = ["across", "traced"];
 
+/// Simulations of dataflow-numa: one thread each, and most of the time that its tests take.
+const OF_ONE_THREAD: &str = "simulate::";
+
+/// What the harness is told under ThreadSanitizer: whoever names tests gets them, others no tests of one
+/// thread.
+fn races(filter: Option<&str>) -> Vec<&str> {
+    match filter {
+        Some(filter) => vec![filter, told::SHOW],
+        None => vec!["--skip", OF_ONE_THREAD, told::SHOW],
+    }
+}
+
 /// The unit and integration tests of core and numa under ThreadSanitizer, and runs over ranks that are
 /// threads.
 pub fn tsan(steps: &mut Steps, filter: Option<String>) {
     let ranks = test_binaries("dataflow-mpi", |name, _| RANKS_AS_THREADS.contains(&name));
     steps.step("ThreadSanitizer, core, numa and ranks as threads", || {
         with_nightly(&["rust-src"], || {
-            let mut cargo = nightly(&["cargo", "test", "-Zbuild-std", "--target", &host()]);
+            let host = host();
+            let mut cargo = nightly(&["cargo", "test", ALL_BINARIES, "-Zbuild-std"]);
+            cargo.args(["--target", &host]);
             let packages = ["dataflow-core", "dataflow-numa"];
             cargo.args(["-p", "dataflow-mpi", "-p", TESTS_OF_CORE]);
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
@@ -200,8 +217,8 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
             let binaries = packages.map(of).concat();
             let binaries = binaries.iter().chain(&ranks);
             let selected = binaries.flat_map(|binary| ["--test", binary]);
-            cargo.arg("--lib").args(selected).args(&filter);
-            cargo.args(["--", told::SHOW]);
+            cargo.arg("--lib").args(selected);
+            cargo.arg("--").args(races(filter.as_deref()));
             // A test asks for more than there can be, and expects to be refused.
             cargo.env("TSAN_OPTIONS", "allocator_may_return_null=1");
             // It does not know of fibers.
@@ -394,6 +411,12 @@ mod tests {
     fn models_whose_bound_the_user_sets_may_be_silent_for_as_long_as_they_take() {
         assert_eq!(silence_of_models(true), Duration::MAX);
         assert_eq!(silence_of_models(false), told::SILENCE);
+    }
+
+    #[test]
+    fn only_whoever_names_simulations_looks_for_races_in_them() {
+        assert_eq!(races(None), ["--skip", "simulate::", told::SHOW]);
+        assert_eq!(races(Some("simulate::")), ["simulate::", told::SHOW]);
     }
 
     #[test]
