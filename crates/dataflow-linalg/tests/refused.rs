@@ -1,14 +1,20 @@
 //! Arguments that do not go together are refused by name, before anything is overwritten.
 
-use dataflow_core::port::Inline;
+#[path = "../../dataflow-core/tests/specimen/ranks.rs"]
+#[allow(dead_code, reason = "the core's tests use all of it")]
+mod ranks;
+
+use dataflow_core::port::{Context, Inline};
 use dataflow_linalg::LinalgError;
+use dataflow_linalg::error::TileError;
 use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::lu::{self, Exchanges, Pivots};
 use dataflow_linalg::matrix::transfer::{Turn, transfer};
-use dataflow_linalg::matrix::{Layout, TiledMatrix};
+use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Operand, TriangularOperand, gemm, trmm, trsm};
 use dataflow_linalg::qr::{self, Adjoint, Arrange, Lines, Options, Reflectors};
 use dataflow_linalg::{cholesky, refine};
+use ranks::on_ranks;
 
 const AUTO: Backend = Backend::Auto;
 
@@ -165,4 +171,41 @@ fn pivots_that_no_factorisation_has_filled_count_no_swaps() {
     expect_refused("determinant", a, |a| lu::determinant(a, pivots));
     lu::factor(a, pivots, AUTO, &Inline).unwrap();
     lu::determinant(a, pivots).unwrap();
+}
+
+/// The rank without the tile was told that a task had panicked, and the other waited for it.
+#[test]
+fn right_hand_sides_without_a_tile_are_refused_by_its_name_on_all_ranks() {
+    let (grid, of) = (Grid::new(2, 1).unwrap(), Options::of_order(2));
+    for (m, n) in [(7, 4), (5, 5), (4, 7)] {
+        let (told, _) = on_ranks(2, (3, 2), |courier| {
+            let on = &Context::new(&Inline).across(courier);
+            let part = |rows, cols| {
+                let layout = Layout::general(rows, cols, 2).unwrap();
+                let layout = layout.distributed(Distribution::BlockCyclic(grid), courier.rank());
+                TiledMatrix::from_fn(layout.unwrap(), |i, j| ((2 * i + 3 * j) % 5) as f64)
+            };
+            let (a, b) = (part(m, n), part(m, 1));
+            let factors = qr::pivoted(&a, None, of, AUTO, on).unwrap();
+            let _taken = b.slot(1, 0).map(|slot| b.store().take(slot));
+            factors.solve(&b, AUTO, on).unwrap_err().to_string()
+        });
+        for text in told {
+            assert!(text.contains("tile (1, 0) is empty"), "{m} x {n}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_triangle_without_a_tile_is_refused_by_its_name() {
+    let a = &general((5, 4), 1.0);
+    for (tile, is_read) in [((1, 0), false), ((2, 1), false), ((0, 1), true)] {
+        let slot = a.slot(tile.0, tile.1).unwrap();
+        let taken = a.store().take(slot).unwrap();
+        let found = qr::triangle(a, &Inline).map(drop);
+        let (i, j) = tile;
+        let named = matches!(found, Err(LinalgError::Tile(TileError::Absent { i: row, j: col })) if (row, col) == (i, j));
+        assert_eq!((found.is_err(), named), (is_read, is_read), "{tile:?}");
+        a.store().put(slot, taken).unwrap();
+    }
 }

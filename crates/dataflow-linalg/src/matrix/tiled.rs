@@ -315,6 +315,19 @@ impl<T: Scalar> TiledMatrix<T> {
         ))
     }
 
+    #[cold]
+    fn not_at_hand(&self, row: usize, col: usize) -> ! {
+        let (i, j) = match self.structure() == Structure::Lower && row < col {
+            true => (col / self.nb(), row / self.nb()),
+            false => (row / self.nb(), col / self.nb()),
+        };
+        let name = self.store.name();
+        panic!(
+            "entry ({row}, {col}) of {name:?} is not at hand: {}",
+            self.why_not(i, j)
+        );
+    }
+
     /// Why tile `(i, j)` is not at hand.
     fn why_not(&self, i: usize, j: usize) -> TileError {
         let owner = self.layout.rank_of(i, j);
@@ -442,7 +455,7 @@ impl<T: Scalar> Entries<T> for TiledMatrix<T> {
     /// If the tile is not at hand.
     fn entry(&self, row: usize, col: usize) -> T {
         self.get(row, col)
-            .unwrap_or_else(|| panic!("entry ({row}, {col}) is not at hand"))
+            .unwrap_or_else(|| self.not_at_hand(row, col))
     }
 
     fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {

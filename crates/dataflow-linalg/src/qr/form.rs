@@ -49,13 +49,17 @@ pub(super) fn unit<T: Scalar>(
 /// R of a factored matrix, min(m, n) × n, with its zeros; each rank copies its own tiles.
 ///
 /// # Errors
-/// If a tile is not at hand, or the run fails.
+/// [`LinalgError::Tile`] if a tile of it is not at hand, on that rank alone; if the run fails.
 pub fn triangle<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    let shape = (a.rows().min(a.cols()), a.cols());
-    let r = TiledMatrix::beside(alike(a.layout(), shape)?, a.memory(), &Upper(a), on);
+    let layout = alike(a.layout(), (a.rows().min(a.cols()), a.cols()))?;
+    if layout.rank() == on.courier().rank() {
+        let mut read = layout.tiles().filter(|(i, j)| i <= j);
+        read.try_for_each(|(i, j)| a.tile_at(i, j).map(drop))?;
+    }
+    let r = TiledMatrix::beside(layout, a.memory(), &Upper(a), on);
     Ok(r.map_err(LinalgError::Run)?.0)
 }
 

@@ -180,8 +180,9 @@ impl<T: Scalar> Pivoted<'_, T> {
     /// - `b`: m × nrhs, in tiles of the order of `a` and spread like it; overwritten
     ///
     /// # Errors
-    /// Shapes that do not fit, or B that is A; [`LinalgError::Overflow`] with the first column of X that is
-    /// not finite; what [`run_across`](dataflow_core::run_across) answers.
+    /// The first entry of B that is not finite, or a tile of it that is not at hand, on all ranks; shapes that
+    /// do not fit, or B that is A; [`LinalgError::Overflow`] with the first column of X that is not finite;
+    /// what [`run_across`](dataflow_core::run_across) answers.
     pub fn solve(
         &self,
         b: &TiledMatrix<T>,
@@ -189,6 +190,19 @@ impl<T: Scalar> Pivoted<'_, T> {
         on: &dyn Executor,
     ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
         expect_fit(self.a, b)?;
+        let look = b.scan(on)?;
+        let (x, solved) = self.solve_finite(b, backend, on)?;
+        Ok((x, joined([look, solved])))
+    }
+
+    /// The same for right-hand sides that are all there and finite: what copies them tells no other rank of
+    /// a tile that is not.
+    fn solve_finite(
+        &self,
+        b: &TiledMatrix<T>,
+        backend: Backend,
+        on: &dyn Executor,
+    ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
         let (k, n, nrhs) = (self.inner.rows(), self.a.cols(), b.cols());
         let mut reports = Vec::new();
         let mut turn = |matrix: &TiledMatrix<T>, q, c: &TiledMatrix<T>| {
@@ -265,7 +279,7 @@ pub fn least_squares_minimum_norm<T: Scalar>(
     expect_fit(a, b)?;
     let look = b.scan(on)?;
     let factors = pivoted(a, rcond, options, backend, on)?;
-    let (x, solved) = factors.solve(b, backend, on)?;
+    let (x, solved) = factors.solve_finite(b, backend, on)?;
     let rank = factors.rank();
     Ok((x, rank, joined([look, factors.report, solved])))
 }
