@@ -222,7 +222,7 @@ task_space! {
             about.parameter("structures", format!("{structures:?}"));
         }
 
-        /// Between ranks by [`turn`]. On one rank what is given goes first, and a chain is begun when no other
+        /// Between ranks by `turn`. On one rank what is given goes first, and a chain is begun when no other
         /// can go on, from a queue, where every worker finds it: what has no priority stays with the worker
         /// that made it ready.
         fn priority(&self, task: ProductTask) -> i64 {
