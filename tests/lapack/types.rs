@@ -68,6 +68,31 @@ fn turned<T: Scalar>(rows: usize, cols: usize, condition: f64, noise: &mut Noise
     a.adjoint()
 }
 
+/// A matrix with the same singular values that is an upper triangle: R of QR. The triangle of any matrix would
+/// have a condition that grows with each column, up to 1/ε of 50.
+fn triangular(mut a: Dense) -> Dense {
+    for k in 0..a.rows.min(a.cols) {
+        let below: Vec<c64> = (0..a.rows)
+            .map(|i| {
+                if i < k {
+                    c64::new(0.0, 0.0)
+                } else {
+                    a.at(i, k)
+                }
+            })
+            .collect();
+        let length = below.iter().map(|x| x.norm_sqr()).sum::<f64>().sqrt();
+        let phase = match below[k].norm() {
+            0.0 => c64::new(1.0, 0.0),
+            size => below[k] / size,
+        };
+        let mut v = below;
+        v[k] += phase * length;
+        a.reflect(&v);
+    }
+    a.only(|i, j| i <= j)
+}
+
 /// A Hermitian positive definite matrix of PO's types 1 to 9 with the INFO that it must have; none
 /// if there is no such type of this order.
 pub fn definite<T: Scalar>(kind: usize, n: usize) -> Option<(Dense, u64)> {
@@ -138,16 +163,19 @@ pub fn general<T: Scalar>(kind: usize, m: usize, n: usize) -> Option<(Dense, u64
 pub fn regular<T: Scalar>(kind: usize, m: usize, n: usize) -> Dense {
     let mut noise = Noise::new(1988 + kind as u64);
     let (bad, small) = limits::<T>();
-    let mut turned = |condition| turned::<T>(m, n, condition, &mut noise);
+    let mut turned_by = |condition| turned::<T>(m, n, condition, &mut noise);
     let a = match kind {
         1 => spectrum(m, n, 2.0),
-        2 => turned(2.0).only(|i, j| i <= j),
-        3 => turned(2.0).only(|i, j| i >= j),
-        4 => turned(2.0),
-        5 => turned(bad.sqrt()),
-        6 => turned(bad),
-        7 => turned(2.0).scaled(small),
-        8 => turned(2.0).scaled(1.0 / small),
+        2 => triangular(turned_by(2.0)),
+        3 => {
+            let wide = turned::<T>(n, m, 2.0, &mut noise);
+            triangular(wide).adjoint()
+        }
+        4 => turned_by(2.0),
+        5 => turned_by(bad.sqrt()),
+        6 => turned_by(bad),
+        7 => turned_by(2.0).scaled(small),
+        8 => turned_by(2.0).scaled(1.0 / small),
         _ => unreachable!("type {kind}"),
     };
     a.rounded::<T>()
