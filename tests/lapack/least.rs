@@ -104,7 +104,8 @@ fn case<T: Scalar>(
         for n_rhs in RIGHT_HAND_SIDES {
             let b = a.times(&Noise::new(5).matrix::<T>(n, n_rhs)).rounded::<T>();
             let (left, right) = (world.general::<T>(a, nb), world.general::<T>(&b, nb));
-            let (x, _) = least_squares(&left, &right, options, Backend::Auto, on).unwrap();
+            let solved = least_squares(&left, &right, options, Backend::Auto, on);
+            let (x, _) = solved.unwrap_or_else(|fault| panic!("{what}: {fault}"));
             let x = world.gather(&x);
             if world.leads() {
                 let off = b.minus(&a.times(&x)).norm() / a.norm();
