@@ -63,10 +63,15 @@ impl Pace {
     pub fn judge(&mut self) -> Option<Instant> {
         let Pace { begin, body, .. } = std::mem::take(self);
         let (begin, now) = (begin?, Instant::now());
-        let took = now.duration_since(begin);
-        let fine = body < FINE && took < COARSE;
-        fine.then(|| now + (REST * took).min(LONGEST))
+        let rest = rest_after(body, now.duration_since(begin));
+        rest.map(|rest| now + rest)
     }
+}
+
+/// How long to rest after a slice that took so long, the first body so long of it.
+fn rest_after(body: Duration, slice: Duration) -> Option<Duration> {
+    let fine = body < FINE && slice < COARSE;
+    fine.then(|| (REST * slice).min(LONGEST))
 }
 
 /// How many tasks the inserting worker runs of those that wait and should not, before it counts again.
@@ -111,20 +116,6 @@ impl Stopwatch {
 mod tests {
     use super::*;
 
-    /// A slice whose first body takes so long.
-    fn slice(body: Duration) -> Option<Instant> {
-        let mut pace = Pace::default();
-        while !pace.is_slice_over() {
-            if let Some(watch) = pace.watch() {
-                let begin = watch.begin();
-                while begin.elapsed() < body {}
-                watch.end(begin);
-                pace.note(watch);
-            }
-        }
-        pace.judge()
-    }
-
     #[test]
     fn a_share_ends_when_it_is_run_or_when_there_is_nothing_to_run() {
         let counts = |share: &mut Share, own| !share.is_left(own);
@@ -138,15 +129,33 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "no body is fine: each step takes Miri a microsecond")]
     fn a_worker_rests_after_fine_tasks_and_not_after_others() {
-        // A thread may lose its core in the midst of a slice: not each time.
-        assert!((0..100).any(|_| slice(Duration::ZERO).is_some()));
-        assert!((0..100).all(|_| slice(2 * FINE).is_none()));
-        assert!(
-            (0..100)
-                .filter_map(|_| slice(Duration::ZERO))
-                .all(|until| until <= Instant::now() + LONGEST)
-        );
+        let nanosecond = Duration::from_nanos(1);
+        let (body, slice) = (FINE - nanosecond, Duration::from_micros(1));
+        assert_eq!(rest_after(body, slice), Some(REST * slice));
+        assert_eq!(rest_after(body, COARSE - nanosecond), Some(LONGEST));
+        assert_eq!(rest_after(body, COARSE), None);
+        assert_eq!(rest_after(FINE, slice), None);
+    }
+
+    #[test]
+    fn of_each_slice_the_first_body_is_watched_and_a_slice_without_is_not_judged() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.judge(), None);
+        for _ in 0..3 {
+            let watched = (0..SLICE).map(|_| {
+                assert!(!pace.is_slice_over());
+                let watch = pace.watch()?;
+                let before = watch.begin();
+                watch.end(before);
+                pace.note(watch);
+                Some(())
+            });
+            assert_eq!(watched.flatten().count(), 1);
+            assert!(pace.is_slice_over());
+            // A body nobody has timed is no fine one.
+            pace.body = Duration::MAX;
+            assert_eq!(pace.judge(), None);
+        }
     }
 }
