@@ -19,7 +19,7 @@
 //!
 //! # Elsewhere
 //! What is compared: `overlap/compare.rs`. The task spaces: `overlap/spaces.rs`. Numbers:
-//! `benches/README.md`.
+//! `benches/SIMULATED.md`.
 
 #[path = "overlap/compare.rs"]
 mod compare;

@@ -12,7 +12,7 @@
 //! and each machine has one factor that was chosen for one published number; the output says which.
 //!
 //! # Elsewhere
-//! Numbers and what could not be reproduced: `benches/README.md`. The rest: a file each for a paper
+//! Numbers and what could not be reproduced: `benches/SIMULATED.md`. The rest: a file each for a paper
 //! under `benches/papers/`; a question and its answer in `run.rs`; machines in `machine.rs`.
 
 #[path = "papers/dague.rs"]

@@ -3,7 +3,7 @@
 use crate::scalar::{Scalar, tile_order};
 
 /// Largest n, and how many sub-tiles a side a tile of such a matrix has: the best or as good at 1000,
-/// 2000 and 4000 in a sweep on two cores, the smallest of such by far on more (`benches/README.md`).
+/// 2000 and 4000 in a sweep on two cores, the smallest of such by far on more (`benches/HISTORY.md`).
 const TABLE: [(usize, usize); 2] = [(2500, 1), (3500, 3)];
 /// Of any larger matrix.
 const LARGEST: usize = 4;

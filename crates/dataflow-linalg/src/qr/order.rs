@@ -1,5 +1,5 @@
 //! Which tile order and inner block size to take: the best or as good on two workers in a sweep
-//! (`benches/README.md`), and of those as good the smallest, which leaves more to do side by side.
+//! (`benches/HISTORY.md`), and of those as good the smallest, which leaves more to do side by side.
 
 use crate::scalar::{Scalar, tile_order};
 
