@@ -1,7 +1,7 @@
 //! The Cholesky factorisation once more, in program order: tasks are inserted on the tiles, and
 //! what they access says who waits for whom, and what travels between ranks.
 //!
-//! The fifteen lines are [`insert`]. The result is that of the example `cholesky`, bit for bit, and
+//! [`insert`] is the whole graph. The result is that of the example `cholesky`, bit for bit, and
 //! so are the messages.
 //!
 //! # Elsewhere

@@ -1,7 +1,7 @@
 //! Fibonacci numbers by double recursion: a call forks into two, and nobody waits for them.
 //!
-//! The classic measure of recursion (paper 004, benchmark 7): below `--cutoff` a call is plain
-//! recursion, above it is a task; across ranks whole subtrees are.
+//! The classic measure of recursion, as in Matheou and Evripidou's FREDDO (paper 004 of DESIGN). Below
+//! `--cutoff` a call is plain recursion, above it is a task; across ranks whole subtrees are.
 
 mod recursion;
 

@@ -1,4 +1,4 @@
-//! Floyd and Warshall's shortest ways between all places of a graph, by blocks, in program order.
+//! Floyd and Warshall's shortest paths between all pairs of nodes of a graph, by blocks, in program order.
 //!
 //! D[i][j] ← min(D[i][j], D[i][k] + D[k][j]) for k = 0, 1, …; a block takes `nb` steps of k at a time.
 //! [`insert`] is the whole graph: tasks are inserted as a loop would run them, recorded once, and run
@@ -17,14 +17,13 @@ use chacha20::ChaCha8Rng;
 use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
-use dataflow::sequence::{read, write};
 use rand::{Rng, SeedableRng};
 use std::ops::Range;
 use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
     name: "floyd_warshall",
-    about: "Finds the shortest ways between all places of a graph",
+    about: "Finds the shortest paths between all pairs of nodes of a graph",
     runs: true,
     honours: &["n", "nb", "grid", "seed", "check"],
 };
@@ -41,7 +40,7 @@ fn insert<'c>(
 ) {
     let others = |k| (0..nt).filter(move |&i| i != k);
     for k in 0..nt {
-        // Ways among the places of block k …
+        // Paths among the nodes of block k …
         let (corner, nb) = (&d[k * nt + k], order(k));
         s.name("Close")
             .task(write(corner), move |own| close(own, nb));
@@ -60,9 +59,10 @@ fn insert<'c>(
         // … then over them.
         for (i, j) in others(k).flat_map(|i| others(k).map(move |j| (i, j))) {
             let (to, from, n) = (&d[i * nt + k], &d[k * nt + j], order(j));
-            let ways = (read(to), read(from), write(&d[i * nt + j]));
-            s.name("Over")
-                .task(ways, move |(to, from, own)| relax(own, to, from, (nb, n)));
+            let accesses = (read(to), read(from), write(&d[i * nt + j]));
+            s.name("Over").task(accesses, move |(to, from, own)| {
+                relax(own, to, from, (nb, n))
+            });
         }
     }
 }
@@ -76,7 +76,7 @@ fn relax(d: &mut Block, a: &Block, b: &Block, (nb, n): (usize, usize)) {
     }
 }
 
-/// The plain triple loop, among places 0..n.
+/// The plain triple loop, among nodes 0..n.
 fn close(d: &mut Block, n: usize) {
     for k in 0..n {
         let from = d[k * n..(k + 1) * n].to_vec();
@@ -89,9 +89,9 @@ fn close(d: &mut Block, n: usize) {
     }
 }
 
-/// Streets from a place to the places `to`: one in sixteen is there, 1 to 1000 long. Whole numbers, so
-/// that sums are exact in any order.
-fn streets(from: usize, to: Range<usize>, seed: u64) -> impl Iterator<Item = f64> {
+/// Edges from a node to the nodes `to`: one in sixteen is there, 1 to 1000 long. Whole numbers, so that
+/// sums are exact in any order.
+fn edges(from: usize, to: Range<usize>, seed: u64) -> impl Iterator<Item = f64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(from as u64);
     random.set_word_pos(to.start as u128);
@@ -102,7 +102,7 @@ fn streets(from: usize, to: Range<usize>, seed: u64) -> impl Iterator<Item = f64
     })
 }
 
-fn shortest_ways(
+fn shortest_paths(
     settings: &Settings<NoFlags>,
     runtime: &Runtime,
     outcome: &mut Outcome,
@@ -122,7 +122,7 @@ fn shortest_ways(
     })?;
     outcome.measured = settings.median(|_| {
         blocks.fill(&d, runtime.rank(), |from, to| {
-            streets(from, to, settings.seed)
+            edges(from, to, settings.seed)
         });
         settings.measure(runtime, |monitor| {
             program.run_across(&runtime.watched_by(monitor))
@@ -132,7 +132,10 @@ fn shortest_ways(
 
     if settings.check.unwrap_or(n <= 1024) {
         let differing = differing(&blocks, &d, settings.seed, runtime)?;
-        let text = format!("{differing} of {} ways differ from the plain loop's", n * n);
+        let text = format!(
+            "{differing} of {} paths differ from the plain loop's",
+            n * n
+        );
         outcome.set("differing", differing);
         outcome.say(&text);
         if differing > 0 {
@@ -142,7 +145,7 @@ fn shortest_ways(
     Ok(())
 }
 
-/// How many ways are not those of the plain loop; the same on every rank.
+/// How many paths are not those of the plain loop; the same on every rank.
 fn differing(
     blocks: &Blocks,
     d: &Store<Block>,
@@ -150,16 +153,16 @@ fn differing(
     runtime: &Runtime,
 ) -> Result<u64, Failure> {
     let n = blocks.rows;
-    let all = (0..n).flat_map(|from| streets(from, 0..n, seed));
+    let all = (0..n).flat_map(|from| edges(from, 0..n, seed));
     let mut expected: Block = all.collect();
     close(&mut expected, n);
     let mut own = 0u64;
-    blocks.each(d, runtime.rank(), |i, j, way| {
-        own += u64::from(expected[i * n + j] != way)
+    blocks.each(d, runtime.rank(), |i, j, path| {
+        own += u64::from(expected[i * n + j] != path)
     });
     Ok(runtime.all_reduce(own, |a, b| a + b)?)
 }
 
 fn main() -> ExitCode {
-    cli::run(&EXAMPLE, shortest_ways)
+    cli::run(&EXAMPLE, shortest_paths)
 }

@@ -1,4 +1,4 @@
-//! Heat in a square plate whose rim is held at 0, in explicit steps, as loops.
+//! The heat equation on a square plate whose rim is held at 0, by explicit steps of a stencil, as loops.
 //!
 //! u ← u + r·(left + right + above + below − 4u), r = 0.2. The plate is cut into bands of rows; a step
 //! of a band needs the rows next to it, as they were after the step before.
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 const EXAMPLE: Example = Example {
     name: "heat",
-    about: "Lets heat spread in a plate",
+    about: "Solves the heat equation on a square plate by explicit steps",
     runs: true,
     honours: &["n", "nb", "check"],
 };

@@ -2,7 +2,8 @@
 //! left.
 //!
 //! A subset of k elements in a row is empty, or has a largest element: then the rest is a subset of
-//! those before it (paper 004, benchmark 8). Up to `--cutoff` elements a call counts one by one.
+//! those before it. Up to `--cutoff` elements a call counts one by one. From Matheou and Evripidou's
+//! FREDDO (paper 004 of DESIGN).
 
 mod recursion;
 
