@@ -260,7 +260,7 @@ fn suitable_methods_solve_every_matrix_of_the_collection_and_say_how_well() {
 }
 
 #[test]
-#[ignore = "a minute: prints the table of docs/guide/trust.md (-- --ignored --nocapture)"]
+#[ignore = "a minute: prints the table of docs/matrices.md (-- --ignored --nocapture)"]
 fn every_suitable_method_solves_every_matrix_of_the_collection_in_a_table() {
     let n_solved = solve_the_collection(|_, _| true);
     assert!(n_solved.is_none_or(|n| n > 55), "{n_solved:?}");
