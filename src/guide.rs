@@ -3,24 +3,25 @@
 //! | question | page |
 //! |---|---|
 //! | How do I get from nothing to a solved system? | [`first`] |
+//! | Which form of graph do I take? | [`which`] |
+//! | How do I write my first graph? | [`graph`] |
+//! | How do I work through a stream of records? | [`stream`] |
+//! | How do I write a graph that is never stored? | [`loops`] |
+//! | How does my graph run on many machines? | [`ranks`] |
+//! | How do I iterate until convergence? | [`converge`] |
 //! | A·X = B: what is X? | [`solve`] |
 //! | How far can X be trusted? In half the precision? | [`trust`] |
 //! | What are the factors of A? | [`factor`] |
-//! | Which X is nearest to solving A·X = B? | [`least_squares`] |
+//! | How do I solve a least squares problem? | [`least_squares`] |
 //! | What is A⁻¹? | [`inverse`] |
 //! | What is A·B? | [`multiply`] |
-//! | How do I write my first graph? | [`graph`] |
-//! | How do I write a graph that is never stored? | [`loops`] |
-//! | How does my graph run on many machines? | [`ranks`] |
 //! | How do ranks talk over a network of my own? | [`transport`] |
-//! | How do I work through a stream of records? | [`stream`] |
-//! | A sequence, loops, or a task space: what do I take? | [`which`] |
-//! | How do I go on until nothing changes any more? | [`converge`] |
 //! | Why is it slow? | [`slow`] |
 //! | What would it do on a machine that I do not have? | [`machines`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
-//! `docs/ranks.md` in the repository says how programs are started on several ranks.
+//! How programs are started on several ranks:
+//! [docs/ranks.md](https://github.com/dataflow-rs/dataflow/blob/main/docs/ranks.md) in the repository.
 
 #[doc = include_str!("../docs/guide/converge.md")]
 pub mod converge {}
