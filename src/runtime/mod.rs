@@ -23,7 +23,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How ranks talk to each other.
+/// How ranks talk to each other: by which of the built-in transports, or by one of the program's own. What a
+/// transport does is said by the trait [`mpi::transport::Transport`](dataflow_mpi::transport::Transport).
 ///
 /// # Examples
 /// ```
