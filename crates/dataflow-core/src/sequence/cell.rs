@@ -4,15 +4,16 @@ use super::law::Mode;
 use super::versions::Versions;
 use crate::data::Datum;
 use crate::sync::{AtomicBool, Ordering, SpinLock};
+use atomic_refcell::AtomicRefCell;
 use std::any::Any;
 use std::borrow::BorrowMut;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-/// A datum and its versions. The lock never waits: the versions decide which task may go on, and the
-/// lock only proves that they are right.
+/// A datum and its versions, which decide which task may go on: the cell that holds the datum only proves
+/// that they are right, and never waits.
 pub struct Cell<T> {
     pub versions: Versions,
-    pub datum: RwLock<T>,
+    pub datum: AtomicRefCell<T>,
     /// The copies that tasks which reduce are building up.
     pub series: Series<T>,
     lies: Option<Lies<T>>,
@@ -55,7 +56,7 @@ impl<T> Cell<T> {
 impl<T> Lying for Cell<T> {
     fn lies(&self) -> Option<(usize, u64)> {
         let lies = self.lies?;
-        let datum = self.datum.try_read().ok()?;
+        let datum = self.datum.try_borrow().ok()?;
         lies(&datum)
     }
 }
@@ -69,7 +70,7 @@ impl<T> Cell<T> {
     pub fn lying(datum: T, lies: Option<Lies<T>>) -> Arc<Self> {
         Arc::new(Cell {
             versions: Versions::new(),
-            datum: RwLock::new(datum),
+            datum: AtomicRefCell::new(datum),
             series: Series::new(),
             lies,
         })

@@ -8,8 +8,9 @@ use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
 use super::held::{Ahead, Close, Held, Lend, sealed::Sealed, show_after};
 use super::law::Mode;
 use crate::sync::{Ordering, lock};
+use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::marker::PhantomData;
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// The body gets `&T`.
 #[derive(Clone, Copy, Debug)]
@@ -149,19 +150,19 @@ macro_rules! lent {
 
 /// What is held, for reading.
 #[inline(always)]
-fn shown<'a, T, S: Holds<T>>(guard: &'a RwLockReadGuard<'_, S>) -> &'a T {
+fn shown<'a, T, S: Holds<T>>(guard: &'a AtomicRef<'_, S>) -> &'a T {
     S::borrow(guard)
 }
 
 /// What is held, for changing.
 #[inline(always)]
-fn shown_mut<'a, T, S: Holds<T>>(guard: &'a mut RwLockWriteGuard<'_, S>) -> &'a mut T {
+fn shown_mut<'a, T, S: Holds<T>>(guard: &'a mut AtomicRefMut<'_, S>) -> &'a mut T {
     S::borrow_mut(guard)
 }
 
-lent!(Read, RwLockReadGuard, try_read, shown, T);
-lent!(Write, RwLockWriteGuard, try_write, shown_mut, mut T);
-lent!(Commute, RwLockWriteGuard, try_write, shown_mut, mut T);
+lent!(Read, AtomicRef, try_borrow, shown, T);
+lent!(Write, AtomicRefMut, try_borrow_mut, shown_mut, mut T);
+lent!(Commute, AtomicRefMut, try_borrow_mut, shown_mut, mut T);
 
 impl<T: Send + Sync> Series<T> {
     /// Inserts the last merge of the series, if one is open.

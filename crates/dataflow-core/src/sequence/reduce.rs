@@ -20,8 +20,9 @@ use super::cell::{Cell, LazyCopy, Open, Shown};
 use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
 use crate::sync::{Ordering, lock};
+use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::marker::PhantomData;
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// Tasks that share a copy.
 const GROUP: usize = 8;
@@ -212,8 +213,8 @@ impl<'a, T: Reduce> Lend<'a> for Share<T> {
 impl<T: Reduce> Held for Share<T> {
     type Guards<'g>
         = (
-        RwLockWriteGuard<'g, LazyCopy>,
-        Option<RwLockReadGuard<'g, LazyCopy>>,
+        AtomicRefMut<'g, LazyCopy>,
+        Option<AtomicRef<'g, LazyCopy>>,
         PhantomData<&'g T>,
     )
     where

@@ -313,7 +313,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             return None;
         }
         // What is inserted changes it, and `look` inserts nothing: a scope stays on one thread.
-        match cell.datum.try_read() {
+        match cell.datum.try_borrow() {
             Ok(datum) => Some(look(S::borrow(&datum))),
             Err(_) => unreachable!("the versions let in two who exclude each other"),
         }
