@@ -16,6 +16,8 @@
 //! # Source
 //! Tillenius, *SuperGlue*, SIAM J. Sci. Comput. 37 (2015), §2 (paper 001): two counters suffice.
 
+use crate::sync::{AtomicU64, Ordering};
+
 /// What a task does with a datum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -53,6 +55,55 @@ impl Inserted {
         if mode != Mode::Commute {
             self.before_commuting = self.all;
         }
+        required
+    }
+}
+
+/// The same where many see it and one thread inserts, without a lock: loads and stores are relaxed, for
+/// what one thread does is in order. Were there two, accesses would be lost, and the datum's cell would say
+/// so.
+#[derive(Debug)]
+pub struct InsertedByOne {
+    before_reads: AtomicU64,
+    before_commuting: AtomicU64,
+    all: AtomicU64,
+}
+
+impl InsertedByOne {
+    /// None so far.
+    pub fn new() -> Self {
+        let [before_reads, before_commuting, all] = [(); 3].map(|()| AtomicU64::new(0));
+        InsertedByOne {
+            before_reads,
+            before_commuting,
+            all,
+        }
+    }
+
+    /// What was inserted so far.
+    #[inline(always)]
+    pub fn read(&self) -> Inserted {
+        Inserted {
+            before_reads: self.before_reads.load(Ordering::Relaxed),
+            before_commuting: self.before_commuting.load(Ordering::Relaxed),
+            all: self.all.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Inserts an access; says how many accesses it requires to have finished.
+    #[inline(always)]
+    pub fn insert(&self, mode: Mode) -> u64 {
+        let mut inserted = self.read();
+        let required = inserted.insert(mode);
+        let Inserted {
+            before_reads,
+            before_commuting,
+            all,
+        } = inserted;
+        self.before_reads.store(before_reads, Ordering::Relaxed);
+        self.before_commuting
+            .store(before_commuting, Ordering::Relaxed);
+        self.all.store(all, Ordering::Relaxed);
         required
     }
 }

@@ -7,9 +7,10 @@
 //!
 //! # Orderings
 //! The count is written under the lock and read without it: a release and an acquire, so that a task
-//! that sees the count also sees what the counted accesses did.
+//! that sees the count also sees what the counted accesses did. What was inserted is the inserting thread's
+//! alone, and neither locked nor ordered.
 
-use super::law::{Inserted, Mode};
+use super::law::{InsertedByOne, Mode};
 use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering, SpinLock, lock};
 use smallvec::SmallVec;
@@ -24,12 +25,12 @@ pub(crate) struct Versions {
     finished: AtomicU64,
     /// Accesses that require so many, or more, find a datum that a failed task left.
     spoilt_from: AtomicU64,
+    inserted: InsertedByOne,
     state: SpinLock<VersionsState>,
 }
 
 #[derive(Default)]
 struct VersionsState {
-    inserted: Inserted,
     parked: Parked,
     /// Whether a task that commutes is at work.
     busy: bool,
@@ -86,6 +87,7 @@ impl Versions {
         Versions {
             finished: AtomicU64::new(0),
             spoilt_from: AtomicU64::new(u64::MAX),
+            inserted: InsertedByOne::new(),
             state: SpinLock::new(VersionsState::default()),
         }
     }
@@ -95,16 +97,15 @@ impl Versions {
         std::ptr::from_ref(self).cast()
     }
 
-    /// Inserts an access; says how many accesses it requires to have finished.
-    #[inline]
+    /// Inserts an access; says how many accesses it requires to have finished. For the thread that inserts.
+    #[inline(always)]
     pub fn insert(&self, mode: Mode) -> u64 {
-        lock(&self.state).inserted.insert(mode)
+        self.inserted.insert(mode)
     }
 
-    /// How many accesses one that was inserted now would require to have finished.
+    /// How many accesses one that was inserted now would require to have finished. For the same thread.
     pub fn required(&self, mode: Mode) -> u64 {
-        let mut inserted = lock(&self.state).inserted;
-        inserted.insert(mode)
+        self.inserted.read().insert(mode)
     }
 
     /// Whether so many accesses have finished.
@@ -268,6 +269,29 @@ mod loom_models {
                 writer.versions.finish(write, false, &mut woken);
                 writer.tell(&woken);
             });
+            if !model.versions.have_finished(read) && model.versions.park(read, 7) {
+                model.wait();
+            }
+            assert_eq!(model.value(), 1);
+            writing.join().unwrap();
+        });
+    }
+
+    /// What is inserted takes no lock that whoever finishes has.
+    #[test]
+    fn loom_a_read_that_is_inserted_while_the_write_before_it_finishes_sees_it() {
+        loom::model(|| {
+            let model = Model::new();
+            let write = model.versions.insert(Mode::Write);
+            let writer = model.clone();
+            let writing = thread::spawn(move || {
+                writer.add();
+                let mut woken = Woken::new();
+                writer.versions.finish(write, false, &mut woken);
+                writer.tell(&woken);
+            });
+            let read = model.versions.insert(Mode::Read);
+            assert_eq!((write, read), (0, 1));
             if !model.versions.have_finished(read) && model.versions.park(read, 7) {
                 model.wait();
             }
