@@ -32,7 +32,7 @@ mod trace;
 pub(crate) use announce::{Announced, Chunk, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{Bytes, Common, OrderedError};
-pub(crate) use drive::{Front, Visit, chain, drive, next};
+pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
 pub use guard::OfThread;
 pub(crate) use guard::{buried, depth, drop_quietly, guarded, is_inside, replace_depth, text_of};
 pub(crate) use idle::Idle;

@@ -56,8 +56,8 @@ impl fmt::Debug for CallPath {
 }
 
 /// What a worker has in hand.
-struct Hand<P: Recursive> {
-    keeper: Keeper,
+struct Hand<'f, P: Recursive> {
+    keeper: Keeper<'f, QueuedCall<P>>,
     /// What is called or joined, for reports of panics.
     calling: Option<Above<P>>,
     /// Which of the two, for traces.
@@ -86,8 +86,7 @@ pub(super) fn run<P: Recursive>(
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
     };
-    let begin = |run: &Run<'_, P>, visit: &mut Visit<'_, Hand<P>>| run.call_outermost(visit);
-    drive(&run, Arc::default(), &begin, |job| {
+    drive(&run, Arc::default(), &Run::call_outermost, |job| {
         execute(&run.common, job)
     });
     let seconds = start.elapsed().as_secs_f64();
@@ -108,7 +107,7 @@ impl<P: Recursive> Front for Run<'_, P> {
     where
         Self: 'f;
     type Hand<'f>
-        = Hand<P>
+        = Hand<'f, P>
     where
         Self: 'f;
 
@@ -117,7 +116,7 @@ impl<P: Recursive> Front for Run<'_, P> {
         &self.common
     }
 
-    fn enter(&self, worker: usize) -> Hand<P> {
+    fn enter(&self, worker: usize) -> Hand<'_, P> {
         Hand {
             keeper: self.shelves.keeper(worker),
             calling: None,
@@ -126,16 +125,20 @@ impl<P: Recursive> Front for Run<'_, P> {
     }
 
     #[inline(always)]
-    fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<P>>) -> Option<QueuedCall<P>> {
+    fn unpack<'f>(
+        &'f self,
+        word: Word,
+        visit: &mut Visit<'_, Hand<'f, P>>,
+    ) -> Option<QueuedCall<P>> {
         Some(self.shelves.take(word, &mut visit.hand.keeper))
     }
 
     /// Makes a call. Answers the first one that it forks into.
     #[inline(always)]
-    fn step(
-        &self,
+    fn step<'f>(
+        &'f self,
         (argument, above): QueuedCall<P>,
-        visit: &mut Visit<'_, Hand<P>>,
+        visit: &mut Visit<'_, Hand<'f, P>>,
     ) -> Option<QueuedCall<P>> {
         (visit.hand.calling, visit.hand.class) = (Some(above), CALL);
         let number = Self::number(visit);
@@ -177,7 +180,7 @@ impl<P: Recursive> Front for Run<'_, P> {
         None
     }
 
-    fn panicked(&self, visit: &mut Visit<'_, Hand<P>>, text: &str) {
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, P>>, text: &str) {
         let (number, class) = (Self::number(visit), visit.hand.class);
         visit.ends_by_panic(|_| (number, class));
         let way = visit.hand.calling.as_ref().map(Above::way);
@@ -188,7 +191,7 @@ impl<P: Recursive> Front for Run<'_, P> {
 
     /// What a call that panicked has left, its frame with the values in there, is dropped by whoever
     /// holds it last.
-    fn leave(&self, hand: Hand<P>) {
+    fn leave<'f>(&'f self, hand: Hand<'f, P>) {
         drop_quietly(hand.calling);
         self.shelves.keep(hand.keeper);
     }
@@ -196,7 +199,7 @@ impl<P: Recursive> Front for Run<'_, P> {
 
 impl<P: Recursive> Run<'_, P> {
     /// The first worker that comes in makes the outermost call.
-    fn call_outermost(&self, visit: &mut Visit<'_, Hand<P>>) {
+    fn call_outermost<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, P>>) {
         let first = locked(&self.first).take();
         if let Some(argument) = first {
             self.common.ledger.all_announced();
@@ -218,7 +221,7 @@ impl<P: Recursive> Run<'_, P> {
     }
 
     /// In traces calls are numbered by worker, as they come, and so are joins.
-    fn number(visit: &Visit<'_, Hand<P>>) -> TaskNumber {
+    fn number(visit: &Visit<'_, Hand<'_, P>>) -> TaskNumber {
         let joined = if visit.hand.class == JOIN { JOINED } else { 0 };
         (visit.lane.worker() as u64) << WORKER | joined | visit.tally.executed
     }
@@ -226,7 +229,7 @@ impl<P: Recursive> Run<'_, P> {
     /// A call was ready when the one above it had forked.
     #[cold]
     #[inline(never)]
-    fn note_ready(visit: &mut Visit<'_, Hand<P>>, number: TaskNumber) {
+    fn note_ready(visit: &mut Visit<'_, Hand<'_, P>>, number: TaskNumber) {
         let forked = visit.hand.calling.as_ref().and_then(Above::forked);
         if let (Some(track), Some((above, at))) = (&mut visit.track, forked) {
             track.ready_at(number, Some(above), at);
@@ -256,13 +259,13 @@ impl<P: Recursive> Run<'_, P> {
         });
     }
 
-    fn queue(&self, call: QueuedCall<P>, visit: &mut Visit<'_, Hand<P>>) {
+    fn queue<'f>(&'f self, call: QueuedCall<P>, visit: &mut Visit<'_, Hand<'f, P>>) {
         let word = self.shelves.put(call, &mut visit.hand.keeper);
         visit.push(word, 0, || (Hint::None, CALL));
     }
 
     /// Brings the value of what is called, and whatever it completes: in traces one join.
-    fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, Hand<P>>) {
+    fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, Hand<'_, P>>) {
         visit.hand.class = JOIN;
         visit.begins();
         let calling = visit.hand.calling.get_or_insert_with(Above::nothing);

@@ -3,7 +3,7 @@
 use super::level::{DEEPEST, Level};
 use super::run::{Hand, Run};
 use super::scope::Scope;
-use crate::engine::{Job, Report, Visit, buried, drive};
+use crate::engine::{Begin, Job, Report, Visit, buried, drive};
 use crate::error::{Error, Kind};
 use crate::port::Executor;
 use crate::sync::held;
@@ -35,14 +35,15 @@ where
     let shared = Run::new(level.clone(), on);
     let program = Mutex::new(Some(program));
     let result = Mutex::new(None);
-    let begin = |shared: &Run<'_, 'env>, visit: &mut Visit<'_, Hand>| {
+    let bell = Arc::default();
+    let begin: Begin<'_, Run<'_, 'env>> = &|shared, visit| {
         let first = taken(&program);
         if let Some(program) = first {
             let returned = run_program(shared, program, visit);
             *held(&result) = returned;
         }
     };
-    drive(&shared, Arc::default(), &begin, execute);
+    drive(&shared, bell, begin, execute);
     let seconds = start.elapsed().as_secs_f64();
     let result = taken(&result);
     let report = shared.ended(result.is_some(), seconds)?;
@@ -57,10 +58,10 @@ fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
 }
 
 /// Runs the inserting program; answers what it returned.
-fn run_program<'env, R>(
-    shared: &Run<'_, 'env>,
+fn run_program<'f, 'env, R>(
+    shared: &'f Run<'_, 'env>,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
-    visit: &mut Visit<'_, Hand>,
+    visit: &mut Visit<'_, Hand<'f, 'env>>,
 ) -> Option<R> {
     let hand = visit.hand.inserting();
     let scope = Scope::new(shared, visit.with(hand));
@@ -70,6 +71,7 @@ fn run_program<'env, R>(
         result
     }));
     let (left, hand) = scope.into_visit().left();
+    let hand = hand.after_inserting();
     visit.back(left);
     let inserted = hand.inserted;
     visit.hand = hand;

@@ -87,8 +87,8 @@ pub(crate) struct Run<'on, 'env> {
 }
 
 /// What a worker has in hand.
-pub(crate) struct Hand {
-    keeper: Keeper,
+pub(crate) struct Hand<'f, 'env> {
+    keeper: Keeper<'f, Boxed<'env>>,
     /// Of a worker beside the one that inserts.
     pace: Option<Pace>,
     /// Tasks inserted, of the worker that inserts.
@@ -103,13 +103,21 @@ pub(crate) struct Hand {
     looks_up: bool,
 }
 
-impl Hand {
+impl<'f, 'env> Hand<'f, 'env> {
     /// What a worker has in hand while its program inserts: it runs tasks however fine they are.
-    pub fn inserting(&mut self) -> Hand {
+    pub fn inserting(&mut self) -> Self {
         Hand {
             keeper: std::mem::take(&mut self.keeper),
             pace: None,
             ..*self
+        }
+    }
+
+    /// What was in hand while it inserted, for whom the run lives longer than the scope.
+    pub fn after_inserting<'t>(self) -> Hand<'t, 'env> {
+        Hand {
+            keeper: self.keeper.unlocked(),
+            ..self
         }
     }
 
@@ -132,7 +140,7 @@ impl<'env> Front for Run<'_, 'env> {
     where
         Self: 'f;
     type Hand<'f>
-        = Hand
+        = Hand<'f, 'env>
     where
         Self: 'f;
 
@@ -145,7 +153,7 @@ impl<'env> Front for Run<'_, 'env> {
         self.level.offered_by
     }
 
-    fn enter(&self, worker: usize) -> Hand {
+    fn enter(&self, worker: usize) -> Hand<'_, 'env> {
         Hand {
             keeper: self.shelves.keeper(worker),
             pace: Some(std::mem::take(&mut *lock(&self.paces[worker]))),
@@ -158,7 +166,11 @@ impl<'env> Front for Run<'_, 'env> {
     }
 
     #[inline(always)]
-    fn unpack(&self, word: Word, _: &mut Visit<'_, Hand>) -> Option<TakenTask<'_, 'env>> {
+    fn unpack<'f>(
+        &'f self,
+        word: Word,
+        _: &mut Visit<'_, Hand<'f, 'env>>,
+    ) -> Option<TakenTask<'f, 'env>> {
         Some(self.take(word))
     }
 
@@ -174,7 +186,7 @@ impl<'env> Front for Run<'_, 'env> {
     fn step<'f>(
         &'f self,
         taken: TakenTask<'f, 'env>,
-        visit: &mut Visit<'_, Hand>,
+        visit: &mut Visit<'_, Hand<'f, 'env>>,
     ) -> Option<TakenTask<'f, 'env>> {
         let source = taken.label();
         let mut woken = Woken::new();
@@ -205,7 +217,7 @@ impl<'env> Front for Run<'_, 'env> {
     }
 
     /// Leaves fine tasks to the others for a while, as long as there are any.
-    fn rest(&self, visit: &mut Visit<'_, Hand>) {
+    fn rest<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>) {
         let Some(pace) = &mut visit.hand.pace else {
             return;
         };
@@ -225,7 +237,7 @@ impl<'env> Front for Run<'_, 'env> {
 
     /// A body panicked, or else the inserting program.
     #[cold]
-    fn panicked(&self, visit: &mut Visit<'_, Hand>, text: &str) {
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>, text: &str) {
         let running = visit.hand.running;
         if let Some(label) = running {
             let number = self.level.first + label.number;
@@ -249,7 +261,7 @@ impl<'env> Front for Run<'_, 'env> {
         }
     }
 
-    fn leave(&self, hand: Hand) {
+    fn leave<'f>(&'f self, hand: Hand<'f, 'env>) {
         replace_depth(hand.outer_depth);
         self.common.note_read(hand.read);
         if let Some(pace) = hand.pace {
@@ -276,9 +288,8 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// A new task: queued if it is ready, else parked.
-    pub fn insert(&self, task: Boxed<'env>, visit: &mut Visit<'_, Hand>) {
-        let word = self.shelves.place(&mut visit.hand.keeper);
-        let mut place = self.shelves.at(word);
+    pub fn insert<'f>(&'f self, task: Boxed<'env>, visit: &mut Visit<'_, Hand<'f, 'env>>) {
+        let (word, mut place) = self.shelves.place(&mut visit.hand.keeper);
         *place = Some(task);
         let mut woken = Woken::new();
         if let Some(ready) = Self::settle(TakenTask { word, place }, &mut woken) {
@@ -320,7 +331,7 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
-    pub fn keep_window(&self, window: TaskWindow, visit: &mut Visit<'_, Hand>) {
+    pub fn keep_window<'f>(&'f self, window: TaskWindow, visit: &mut Visit<'_, Hand<'f, 'env>>) {
         let (ledger, inserted) = (&self.common.ledger, visit.hand.inserted);
         ledger.set_count(inserted);
         let excess = |tasks: u64| (inserted - ledger.executed()).saturating_sub(tasks);
@@ -341,11 +352,11 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// Runs tasks until so many accesses of a datum have finished, and looks after each whether they
     /// have. False if the run is stopped before.
-    pub fn wait_for(
-        &self,
+    pub fn wait_for<'f>(
+        &'f self,
         versions: &Versions,
         required: u64,
-        visit: &mut Visit<'_, Hand>,
+        visit: &mut Visit<'_, Hand<'f, 'env>>,
     ) -> bool {
         self.common.ledger.set_count(visit.hand.inserted);
         visit.hand.looks_up = true;
@@ -357,7 +368,11 @@ impl<'on, 'env> Run<'on, 'env> {
     /// Runs tasks as long as that is needed, unless the run is stopped: it is asked with the number of
     /// tasks that this worker has run. A body that panics ends the run here: the panic goes on through
     /// the program, which may catch it.
-    fn run_while(&self, is_needed: impl FnMut(u64) -> bool, visit: &mut Visit<'_, Hand>) {
+    fn run_while<'f>(
+        &'f self,
+        is_needed: impl FnMut(u64) -> bool,
+        visit: &mut Visit<'_, Hand<'f, 'env>>,
+    ) {
         let running = AssertUnwindSafe(|| self.run_needed(is_needed, visit));
         if let Err(panic) = catch_unwind(running) {
             self.program_panicked(visit, text_of(&*panic));
@@ -365,7 +380,11 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    fn run_needed(&self, mut is_needed: impl FnMut(u64) -> bool, visit: &mut Visit<'_, Hand>) {
+    fn run_needed<'f>(
+        &'f self,
+        mut is_needed: impl FnMut(u64) -> bool,
+        visit: &mut Visit<'_, Hand<'f, 'env>>,
+    ) {
         let mut idle = Idle::default();
         while is_needed(visit.tally.executed) && !self.level.is_stopped() {
             match crate::engine::next(self, visit) {
@@ -390,7 +409,7 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// The program has panicked, or a body that it ran while it waited.
     #[cold]
-    pub fn program_panicked(&self, visit: &mut Visit<'_, Hand>, text: &str) {
+    pub fn program_panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>, text: &str) {
         visit.find_track(self.level.opened.as_deref());
         self.panicked(visit, text);
     }
@@ -436,7 +455,7 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    fn queue_ready(&self, mut ready: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand>) {
+    fn queue_ready(&self, mut ready: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand<'_, 'env>>) {
         let label = ready.label();
         self.note_ready(label, None, visit);
         let hint = ready.hint(visit.wants);
@@ -448,7 +467,7 @@ impl<'on, 'env> Run<'on, 'env> {
         label: Label,
         taken: TakenTask<'_, 'env>,
         hint: Hint,
-        visit: &mut Visit<'_, Hand>,
+        visit: &mut Visit<'_, Hand<'_, 'env>>,
     ) {
         let TakenTask { word, .. } = taken;
         drop(taken);
@@ -460,14 +479,13 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// Runs one task, and tells whom its end wakes. Not only its body may panic, but also what it drops.
-    fn run_one(
+    fn run_one<'f>(
         &self,
-        mut taken: TakenTask<'_, 'env>,
+        mut taken: TakenTask<'f, 'env>,
         label: Label,
-        visit: &mut Visit<'_, Hand>,
+        visit: &mut Visit<'_, Hand<'f, 'env>>,
         woken: &mut Woken,
     ) {
-        let word = taken.word;
         let task = taken.task();
         // Relaxed: whoever spoils a datum writes this before the count that the task has seen.
         let mut failed = self.spoils.load(Ordering::Relaxed) && task.is_spoilt();
@@ -484,9 +502,9 @@ impl<'on, 'env> Run<'on, 'env> {
             self.spoils.store(true, Ordering::Relaxed);
         }
         task.finish(failed, woken);
-        drop(taken);
         visit.hand.running = None;
-        self.shelves.free(word, &mut visit.hand.keeper);
+        let TakenTask { word, place } = taken;
+        self.shelves.free(word, place, &mut visit.hand.keeper);
     }
 
     /// Calls the body of a task.
@@ -494,7 +512,7 @@ impl<'on, 'env> Run<'on, 'env> {
         &self,
         task: &mut (dyn InsertedTask + 'env),
         label: Label,
-        visit: &mut Visit<'_, Hand>,
+        visit: &mut Visit<'_, Hand<'_, 'env>>,
     ) -> Result<(), Fallen> {
         let opened = self.level.opened.as_deref();
         let opened = opened.map(|opened| (opened, visit.lane.worker()));
@@ -523,7 +541,12 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// A task has become ready, if that is recorded.
     #[inline]
-    fn note_ready(&self, label: Label, source: Option<Label>, visit: &mut Visit<'_, Hand>) {
+    fn note_ready(
+        &self,
+        label: Label,
+        source: Option<Label>,
+        visit: &mut Visit<'_, Hand<'_, 'env>>,
+    ) {
         if let Some(track) = &mut visit.track {
             let number = |label: Label| self.level.first + label.number;
             track.ready(number(label), source.map(number));

@@ -42,7 +42,7 @@ pub struct Scope<'c, 'env> {
 
 /// What changes with every insertion.
 struct Desk<'h, 'env> {
-    visit: Visit<'h, Hand>,
+    visit: Visit<'h, Hand<'h, 'env>>,
     /// Data with a series of reductions that was open when it was looked at last.
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
@@ -54,7 +54,7 @@ struct Desk<'h, 'env> {
 
 /// A task is about to be inserted, and others before it.
 struct Insert<'d, 'h, 'env> {
-    shared: &'d Run<'d, 'env>,
+    shared: &'h Run<'h, 'env>,
     desk: &'d mut Desk<'h, 'env>,
     priority: i64,
 }
@@ -90,7 +90,7 @@ const EVERY: u64 = 64;
 const FEW_SERIES: usize = 16;
 
 impl<'c, 'env> Scope<'c, 'env> {
-    pub(super) fn new(shared: &'c Run<'c, 'env>, visit: Visit<'c, Hand>) -> Self {
+    pub(super) fn new(shared: &'c Run<'c, 'env>, visit: Visit<'c, Hand<'c, 'env>>) -> Self {
         let desk = Desk {
             visit,
             series: Vec::new(),
@@ -122,7 +122,7 @@ impl<'c, 'env> Scope<'c, 'env> {
     }
 
     /// The visit of the inserting worker, at the end.
-    pub(super) fn into_visit(self) -> Visit<'c, Hand> {
+    pub(super) fn into_visit(self) -> Visit<'c, Hand<'c, 'env>> {
         self.desk.into_inner().visit
     }
 
