@@ -30,7 +30,7 @@ pub enum Mode {
 }
 
 /// The accesses to one datum that were inserted so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Inserted {
     /// What the next read requires.
     before_reads: u64,
@@ -108,14 +108,14 @@ impl InsertedByOne {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use Mode::{Commute, Read, Write};
     use proptest::prelude::*;
 
     fn required(modes: &[Mode]) -> Vec<u64> {
-        let mut inserted = Inserted::default();
+        let inserted = InsertedByOne::new();
         modes.iter().map(|&mode| inserted.insert(mode)).collect()
     }
 
