@@ -90,7 +90,8 @@ impl Bell for Gong {
         if self.flags.take_awake() {
             return;
         }
-        let deadline = at_most.map(|wait| Instant::now() + wait);
+        // What ends later than any clock can tell never ends.
+        let deadline = at_most.and_then(|wait| Instant::now().checked_add(wait));
         let mut waiting = lock(&self.waiting);
         self.flags.fall_asleep();
         while !self.flags.take() {

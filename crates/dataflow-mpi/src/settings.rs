@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Ranks that hardly beat look at their clock as if they did once an hour: they, too, must see that a run
 /// has stalled, and in simulated worlds each look costs.
-const RAREST_BEAT: Duration = Duration::from_secs(3600);
+pub(crate) const RAREST_BEAT: Duration = Duration::from_secs(3600);
 
 /// The choices of one rank.
 ///

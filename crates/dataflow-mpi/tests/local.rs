@@ -6,14 +6,15 @@ use dataflow_core::error::Kind;
 use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
-use dataflow_mpi::transport::MessageLimits;
-use dataflow_mpi::transport::local;
+use dataflow_mpi::transport::local::{self, Local};
 use dataflow_mpi::transport::raw::{Raw, Sendable};
-use dataflow_mpi::{Drive, Host, Machine, Messenger, Settings};
+use dataflow_mpi::transport::{Event, MessageLimits, Payload, Room, Transport};
+use dataflow_mpi::{Bell, Drive, Host, Machine, Messenger, Settings};
 use engine::{Graph, run};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -376,4 +377,72 @@ fn settings_that_cannot_work_and_a_second_line_are_refused() {
             .close(None)
             .is_ok()
     );
+}
+
+/// A transport that must be asked again and again, as MPI must.
+struct Mute(Local);
+
+impl Transport for Mute {
+    fn rank(&self) -> Rank {
+        self.0.rank()
+    }
+    fn n_ranks(&self) -> usize {
+        self.0.n_ranks()
+    }
+    fn limits(&self) -> MessageLimits {
+        self.0.limits()
+    }
+    fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        self.0.send(to, packet);
+    }
+    fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
+        self.0.send_data(to, tag, payload);
+    }
+    fn receive(&mut self, from: Rank, tag: u32, room: Room) {
+        self.0.receive(from, tag, room);
+    }
+    fn awaits(&mut self, to: Rank) -> bool {
+        self.0.awaits(to)
+    }
+    fn poll(&mut self) -> Option<Event> {
+        self.0.poll()
+    }
+    fn bell(&mut self, _: &dyn Host) -> Option<Arc<dyn Bell>> {
+        None
+    }
+}
+
+/// Half of a beat that never comes, added to the time of day, was a panic of the thread that moves
+/// messages; whoever then opened a run waited for ever.
+#[test]
+fn ranks_that_never_beat_run_over_a_transport_that_cannot_ring() {
+    for drive in [Drive::Dedicated, Drive::Workers] {
+        let settings = Settings {
+            beat: Duration::MAX,
+            silence: Duration::MAX,
+            spin: Duration::ZERO,
+            drive,
+            ..Settings::default()
+        };
+        let graph = Graph::random(3, 2, 100);
+        let (ended, ends) = channel();
+        for transport in local::connect(2) {
+            let (settings, graph, ended) = (settings.clone(), graph.clone(), ended.clone());
+            // Not joined: if it waits for ever the test must not.
+            thread::spawn(move || {
+                let host = Machine::new();
+                let transport = Box::new(Mute(transport));
+                let messenger = Messenger::new(transport, settings, host.clone(), Arc::new(Heap));
+                let messenger = messenger.unwrap();
+                for _ in 0..2 {
+                    thread::sleep(Duration::from_millis(20)); // its thread falls asleep
+                    ended.send(run(&graph, &messenger, &*host)).unwrap();
+                }
+            });
+        }
+        for _ in 0..4 {
+            let end = ends.recv_timeout(Duration::from_secs(60));
+            assert!(end.is_ok_and(|end| end.is_good()), "{drive:?}");
+        }
+    }
 }

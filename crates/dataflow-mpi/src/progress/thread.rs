@@ -11,7 +11,7 @@ use super::Progress;
 use super::moving::Moving;
 use crate::host::Turn;
 use crate::outbox::Haste;
-use crate::settings::Drive;
+use crate::settings::{Drive, RAREST_BEAT};
 use crate::sync::Ordering;
 use std::time::Duration;
 
@@ -111,9 +111,8 @@ impl Progress {
         }
         if !busy {
             // Others that wait for this rank ask whether it lives.
-            return Some(until_due.map_or(self.settings.beat / 2, |due| {
-                due.min(self.settings.beat / 2)
-            }));
+            let nap = self.settings.beat.min(RAREST_BEAT) / 2;
+            return Some(until_due.map_or(nap, |due| due.min(nap)));
         }
         let nap = (idle / 4).clamp(NAPS[0], NAPS[1]);
         Some(until_due.map_or(nap, |due| due.min(nap)))
