@@ -1,7 +1,9 @@
 //! Out with parcels: inline while small and on credit, else announced and put among what is unclaimed.
 //!
 //! To many ranks they go along a tree. Who gets one is told who is below him and passes it on as
-//! soon as its data are there: that takes no worker, so it waits for no body.
+//! soon as its data are there: that takes no worker, so it waits for no body. But its data are asked
+//! for as if they were for him alone: those below wait while he takes no more, and what they have not
+//! asked for lies here, uncounted.
 
 use super::relay::relayed;
 use super::{Depot, Phase};
