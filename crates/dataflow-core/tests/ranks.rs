@@ -4,9 +4,7 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{
-    Context, Courier, Executor, Failure, Inbox, Inline, Line, Parcel, Shuffled, Terms,
-};
+use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::scope_inside;
 use dataflow_core::space::Independent;
@@ -16,10 +14,7 @@ use specimen::forgetful::Forgetful;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::yield_now;
-use std::time::{Duration, Instant};
 
 /// Small under Miri, for which ranks of several threads are a long time.
 mod size {
@@ -510,129 +505,41 @@ fn a_run_of_a_space_without_rank_is_told_so() {
     }
 }
 
-/// What two workers wait for, not for ever.
-#[derive(Default)]
-struct Signs {
-    /// Task 1 runs.
-    runs: AtomicBool,
-    /// The other rank is being told of a fault.
-    is_told: AtomicBool,
-    /// What task 1 has made ready runs.
-    goes_on: AtomicBool,
-    /// It did before the other rank was told.
-    in_time: AtomicBool,
-}
-
-fn comes(sign: &AtomicBool) -> bool {
-    let start = Instant::now();
-    while !sign.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(5) {
-        yield_now();
-    }
-    sign.load(Ordering::SeqCst)
-}
-
-/// Task 0 feeds 32 twice, the second time through a flow that comes from elsewhere. Task 1 feeds 33, whose
-/// record lies beside that of 32, and 64.
-struct Neighbours(Arc<Signs>);
-
-impl TaskSpace for Neighbours {
-    type Task = u64;
-    type Datum = ();
-
-    fn describe(&self, about: &mut Description) {
-        about.name("neighbours");
-        about.class("Any").order("ONE").order("OTHER");
-    }
-
-    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
-        [0, 1, 32, 33, 64]
-            .into_iter()
-            .filter(move |_| on == Rank(0))
-    }
-
-    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
-        match task {
-            32 | 33 => {
-                from.task(0, task - 32, 0);
-                from.task(1, 64, 0);
-            }
-            64 => from.task(0, 1, 0),
-            _ => {}
-        }
-    }
-
-    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-        match task {
-            0 => {
-                to.task(0, 32, 0);
-                to.task(0, 32, 1);
-            }
-            1 => {
-                to.task(0, 33, 0);
-                to.task(0, 64, 0);
-            }
-            64 => [32, 33].into_iter().for_each(|task| to.task(0, task, 1)),
-            _ => {}
-        }
-    }
-
-    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
-        match task {
-            0 => assert!(comes(&self.0.runs), "both run at once"),
-            1 => {
-                self.0.runs.store(true, Ordering::SeqCst);
-                assert!(comes(&self.0.is_told), "the fault is told");
-            }
-            64 => self.0.goes_on.store(true, Ordering::SeqCst),
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-/// To another rank that is told of a fault only once the other worker has gone on.
-struct Slow(Arc<Signs>);
-
-impl Courier for Slow {
-    fn rank(&self) -> Rank {
-        Rank(0)
-    }
-
-    fn n_ranks(&self) -> usize {
-        2
-    }
-
-    fn open(&self, _: &Terms, _: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
-        Ok(Box::new(Slow(self.0.clone())))
-    }
-}
-
-impl Line for Slow {
-    fn post(&self, _: Parcel) {}
-
-    fn poll(&self) {}
-
-    fn abort(&self, _: &Failure) {
-        self.0.is_told.store(true, Ordering::SeqCst);
-        let in_time = comes(&self.0.goes_on);
-        self.0.in_time.store(in_time, Ordering::SeqCst);
-    }
-
-    fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> {
-        Ok(own)
-    }
-}
-
-/// To tell it may move messages for long: meanwhile the worker held the records of waiting tasks that it had
-/// fed last.
+/// A space whose roots panicked when they were asked for unwound out of `run_across`, while the other ranks
+/// were told that it was cancelled.
 #[test]
-fn whoever_tells_of_a_fault_keeps_nobody_from_feeding_neighbours() {
-    let signs = Arc::<Signs>::default();
-    let (workers, courier) = (Shuffled::new(1).with_threads(2), Slow(signs.clone()));
-    let on = Context::new(&workers).across(&courier);
-    let error = run_across(&Neighbours(signs.clone()), &on).unwrap_err();
-    assert_eq!(error.kind(), Kind::NotExpected, "{error}");
-    assert!(signs.in_time.load(Ordering::SeqCst));
+fn roots_that_panic_when_they_are_asked_for_are_the_same_error_on_all_ranks() {
+    struct Rootless;
+    impl TaskSpace for Rootless {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("rootless").class("Task");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+            dataflow_core::space::placed(self, on, 0..2)
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn roots(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+            assert!(on != Rank(1), "no roots here");
+            self.tasks(on)
+        }
+        fn rank(&self, task: u64) -> Rank {
+            Rank(task as u32)
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let (ended, _) = on_ranks(2, (1, 2), |courier| {
+        run_across(&Rootless, &Context::new(&Inline).across(courier)).unwrap_err()
+    });
+    for error in ended {
+        let told = (error.kind(), error.rank(), error.message());
+        let text = "panicked between tasks: no roots here";
+        assert_eq!(told, (Kind::TaskPanicked, Some(Rank(1)), text));
+    }
 }
 
 /// Of all that a space says about a task, which is about home.

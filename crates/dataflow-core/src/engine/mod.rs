@@ -281,7 +281,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             rank,
             abroad,
             names: Names::new(),
-            roots: Mutex::new(Roots::new(space.roots(rank))),
+            // Asked by a worker, inside of its guard.
+            roots: Mutex::new(Roots::new(
+                std::iter::once_with(move || space.roots(rank)).flatten(),
+            )),
             pending: Pending::new(n_tasks),
             dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
             number: homes::new_number(),

@@ -89,6 +89,8 @@ impl<S: TaskSpace> Successors<S> for Released<'_, '_, '_, S> {
         if self.run.space.rank(target) == self.run.rank {
             self.deliver(flow, target, target_flow, None);
         } else {
+            // A fault may be told.
+            self.near.release();
             self.run
                 .leaves((self.source, flow), target, &mut self.visit.hand.leaving);
         }

@@ -140,9 +140,13 @@ impl<D: Datum> Pending<D> {
                     && of.mask >> INLINE == 0
                     && let Some(arrived) = records.arrive((key, of.mask as u8), &mut input, slots)
                 {
+                    // Then `input` still has the datum, which is foreign: it is dropped outside of the lock.
+                    if arrived == Arrived::FedTwice {
+                        near.data.release();
+                    }
                     return arrived;
                 }
-                let found = records.arrive_behind((key, of.count), input, slots);
+                let found = records.arrive_behind((key, of.count), &mut input, slots);
                 near.data.release();
                 spilled(table, found)
             }

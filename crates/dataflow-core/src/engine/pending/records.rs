@@ -87,17 +87,19 @@ impl<D: Datum> Records<D> {
         Arrived::StillWaiting
     }
 
-    /// The same for a task without a cell. Also says how many are listed more or less.
+    /// The same for a task without a cell. Also says how many are listed more or less. If the flow had been
+    /// fed before, `input` keeps the datum.
     #[cold]
     pub fn arrive_behind(
         &mut self,
         of: (Key, usize),
-        (flow, datum, poisoned): Input<D>,
+        (flow, datum, poisoned): &mut Input<D>,
         slots: &mut Slots<D>,
     ) -> (Arrived, usize, usize) {
         let list = &mut self.behind().list;
         let before = list.len();
-        let (arrived, data) = list.arrive(of, flow, poisoned, |data| set(data, flow, datum));
+        let put = |data: &mut Slots<D>| set(data, *flow, datum.take());
+        let (arrived, data) = list.arrive(of, *flow, *poisoned, put);
         if let Some(data) = data {
             *slots = data;
         }
