@@ -122,6 +122,11 @@ impl<P: Default> List<P> {
         List(self.0.extract_if(.., |listed| moves(listed.key)).collect())
     }
 
+    /// Takes out what has arrived, for all.
+    pub fn drain(&mut self) -> impl Iterator<Item = P> {
+        self.0.drain(..).map(|listed| listed.data)
+    }
+
     pub fn append(&mut self, mut other: Self) {
         self.0.append(&mut other.0);
     }

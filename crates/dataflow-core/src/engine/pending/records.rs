@@ -11,6 +11,7 @@ use super::list::List;
 use super::table::{BucketContents, Group};
 use super::{Arrived, Input, Key, Leftover, Missing, Poisoned};
 use crate::data::Datum;
+use crate::engine::drop_quietly;
 use crate::engine::slots::{INLINE, Places, Slots, empty, exchange, set};
 use crate::space::Sources;
 
@@ -34,6 +35,16 @@ pub(crate) struct Records<D: Datum> {
 struct Overflow<D: Datum> {
     data: [Places<D>; CELLS],
     list: List<Slots<D>>,
+}
+
+/// A run that was stopped leaves data here, which are foreign: one that panics keeps none of the others.
+impl<D: Datum> Drop for Overflow<D> {
+    fn drop(&mut self) {
+        let places = self.data.iter_mut().flatten();
+        places.filter_map(Option::take).for_each(drop_quietly);
+        let listed = self.list.drain().flatten().flatten();
+        listed.for_each(drop_quietly);
+    }
 }
 
 impl<D: Datum> Default for Records<D> {
