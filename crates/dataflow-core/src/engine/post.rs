@@ -5,7 +5,8 @@
 //! goes to all of them, as the courier sees fit; otherwise one to each.
 //!
 //! # Law
-//! A task is announced at most once to a rank. Parcels leave before the local successors start.
+//! A task is announced at most once to a rank. Parcels leave before the local successors start; of tasks
+//! without data before this worker goes on, when others may have begun local successors.
 //!
 //! # Source
 //! Bosilca, Bouteiller, Danalis, Herault, Lemarinier, Dongarra, *DAGuE*, Parallel Computing 38
