@@ -52,7 +52,8 @@ use std::iter;
 /// A parameterised set of tasks and the edges between them.
 ///
 /// All methods but `run` must be pure: for the same task they answer the same, on every rank, at any
-/// time.
+/// time. They should be formulas, some nanoseconds each: an edge or a priority is asked for more than once,
+/// and other workers may wait meanwhile.
 /// A space that contradicts itself is never unsound. Its run ends in a named error if an edge has
 /// one end only or a wrong one, if a flow is fed twice or not at all (where edges carry no data, that a
 /// task names one edge twice is looked for in debug builds alone), if tasks wait for one another in
