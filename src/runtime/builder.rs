@@ -298,7 +298,8 @@ impl HereAmong {
     }
 
     fn n_ranks(self) -> usize {
-        self.process.n_ranks * self.of_one_mask.n_ranks
+        let of_each = self.of_one_mask.n_ranks;
+        self.process.n_ranks.saturating_mul(of_each)
     }
 }
 
@@ -330,7 +331,7 @@ impl SharedRoom {
 
     /// Whether no worker waits for another's core, if each rank has so many.
     fn has_cores(self, n_workers: usize) -> bool {
-        self.n_ranks * n_workers <= self.n_pus
+        self.n_ranks.saturating_mul(n_workers) <= self.n_pus
     }
 }
 

@@ -86,7 +86,7 @@ pub enum Drive {
 impl Drive {
     /// A dedicated thread if each of the ranks on this machine has a core for it.
     pub fn by_cores(n_cores: usize, ranks_here: usize, workers_each: usize) -> Self {
-        if ranks_here * (workers_each + 1) <= n_cores {
+        if ranks_here.saturating_mul(workers_each.saturating_add(1)) <= n_cores {
             Drive::Dedicated
         } else {
             Drive::Workers

@@ -140,9 +140,9 @@ impl LauncherVariables {
                     ))
                 })?
             }
-            _ => Some(optional(self.ranks_here, local_rank + 1)?),
+            _ => Some(optional(self.ranks_here, local_rank.saturating_add(1))?),
         };
-        let ranks_here = ranks_here.unwrap_or(local_rank + 1);
+        let ranks_here = ranks_here.unwrap_or(local_rank.saturating_add(1));
         let fits = rank < n_ranks && local_rank < ranks_here && ranks_here <= n_ranks;
         let launched = Launched {
             launcher: self.launcher,
@@ -312,6 +312,10 @@ mod tests {
             (
                 "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=1",
                 "1 of 1 on this machine",
+            ),
+            (
+                "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=18446744073709551615",
+                "of 18446744073709551615 on this machine",
             ),
             (
                 "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2",

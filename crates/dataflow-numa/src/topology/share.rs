@@ -57,19 +57,21 @@ impl LocalRank {
             Some((number("SLURM_LOCALID")?, tasks_of_node(&tasks, node)?))
         };
         let (rank, n_ranks) = LAUNCHERS.into_iter().find_map(of).or_else(slurm)?;
-        (rank < n_ranks).then_some(LocalRank { rank, n_ranks })
+        // Ranks are counted in 32 bits.
+        let is_sense = rank < n_ranks && u32::try_from(n_ranks).is_ok();
+        is_sense.then_some(LocalRank { rank, n_ranks })
     }
 }
 
 /// The entry of a node in a list like `4(x2),3`: 4 tasks on each of two nodes, then 3.
 fn tasks_of_node(list: &str, node: usize) -> Option<usize> {
-    let mut first = 0;
+    let mut first: usize = 0;
     for entry in list.split(',') {
         let (tasks, times) = match entry.split_once("(x") {
             Some((tasks, times)) => (tasks, times.trim_end().strip_suffix(')')?.parse().ok()?),
             None => (entry, 1),
         };
-        first += times;
+        first = first.checked_add(times)?;
         if node < first {
             return tasks.trim().parse().ok();
         }
@@ -182,6 +184,15 @@ mod tests {
             ),
             (
                 "OMPI_COMM_WORLD_LOCAL_RANK=-1 OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                None,
+            ),
+            // Ranks are counted in 32 bits.
+            (
+                "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=9223372036854775808",
+                None,
+            ),
+            (
+                "SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_NODEID=5 SLURM_STEP_TASKS_PER_NODE=1,1(x18446744073709551615)",
                 None,
             ),
         ] {
