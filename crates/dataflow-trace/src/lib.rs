@@ -58,6 +58,8 @@ pub use view::{UnknownWindow, View, Window};
 use dataflow_core::trace::Trace;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::{fmt, io};
 
 /// What a file of a trace is.
@@ -188,11 +190,10 @@ impl View<'_> {
 /// or a link, and where nothing can be made beside it.
 fn replaced(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
     let is_plain = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
-    let beside = path.file_name().filter(|_| is_plain).and_then(|name| {
-        let name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
-        let beside = path.with_file_name(name);
-        Some((File::create(&beside).ok()?, beside))
-    });
+    let beside = path
+        .file_name()
+        .filter(|_| is_plain)
+        .and_then(|name| file_beside(path, &name.to_string_lossy()));
     let Some((file, beside)) = beside else {
         return File::create(path).and_then(write);
     };
@@ -201,6 +202,22 @@ fn replaced(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Resu
         let _stays = fs::remove_file(&beside);
     }
     moved
+}
+
+/// A new file beside another, which no other thread or process has: in containers processes may have the
+/// same number.
+fn file_beside(path: &Path, name: &str) -> Option<(File, PathBuf)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let (process, next) = (std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let beside = path.with_file_name(format!(".{name}.{process}.{next}"));
+        match File::create_new(&beside) {
+            Ok(file) => return Some((file, beside)),
+            // Another's, or what is left of one that was killed.
+            Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 type Writer = fn(&View<'_>, &mut dyn io::Write) -> io::Result<()>;

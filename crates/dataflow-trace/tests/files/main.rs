@@ -600,6 +600,30 @@ fn a_file_is_replaced_as_a_whole_or_stays() {
     assert_eq!(names.count(), 2, "nothing is left beside them");
 }
 
+/// Both wrote into one file beside its place, and one of them found nothing to move.
+#[test]
+fn two_threads_that_write_one_file_each_leave_a_whole_one() {
+    let folder = Folder::new("both");
+    let path = folder.path("run.dot");
+    let traces = [two_ranks(), relay(40)];
+    let whole = traces
+        .each_ref()
+        .map(|trace| file(&View::of(trace), Format::Dot));
+    std::thread::scope(|threads| {
+        for trace in &traces {
+            threads.spawn(|| {
+                for _ in 0..200 {
+                    write(trace, &path).unwrap();
+                    let read = std::fs::read(&path).unwrap();
+                    assert!(whole.contains(&read), "{}", String::from_utf8_lossy(&read));
+                }
+            });
+        }
+    });
+    let names = std::fs::read_dir(&folder.0).unwrap();
+    assert_eq!(names.count(), 1, "nothing is left beside it");
+}
+
 /// How fast files are written; for people: `cargo test --release -- --ignored --nocapture speed`.
 #[test]
 #[ignore = "a measurement"]
