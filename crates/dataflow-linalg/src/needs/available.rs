@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 
 /// Bytes that this process may still take: what the machine can give without swapping, or less
-/// where a control group sets a limit. 64 GiB where neither can be read.
+/// where a control group sets a limit, or a shell on the process (`ulimit -v`). 64 GiB where none can be
+/// read.
 ///
 /// # Source
-/// Linux: `MemAvailable` of proc(5); memory.max, memory.current and memory.stat of control groups
+/// Linux: `MemAvailable`, `VmSize` and limits of proc(5); memory.max, memory.current and memory.stat of control groups
 /// v2, memory.limit_in_bytes of v1.
 pub fn available() -> u64 {
-    least(of_machine, of_group)
+    let left = least(of_machine, of_group);
+    let [limits, status] = ["limits", "status"].map(|file| read(format!("/proc/self/{file}")));
+    let of_process = limits.and_then(|limits| of_process(&limits, &status?));
+    of_process.map_or(left, |of_process| left.min(of_process))
 }
 
 /// Bytes that this process may have in all, whoever has taken what of them: what the machine has, or
@@ -28,6 +32,14 @@ fn least(of_machine: impl Fn(&str) -> Option<u64>, of_group: impl Fn(&Path) -> O
 
 fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
+}
+
+/// What is left of a limit on addresses, if there is one.
+fn of_process(limits: &str, status: &str) -> Option<u64> {
+    let mut lines = limits.lines();
+    let limit = lines.find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(line(status, "VmSize:")?))
 }
 
 fn of_machine(meminfo: &str) -> Option<u64> {
@@ -100,6 +112,20 @@ mod tests {
         assert_eq!(of_machine("nothing"), None);
         assert_eq!(line(meminfo, "MemTotal:"), Some(4000 * 1024));
         assert!(available() > 1 << 20 && available() <= allowed());
+    }
+
+    #[test]
+    fn a_process_has_left_its_limit_of_addresses_without_those_it_has() {
+        let limits = |soft: &str| {
+            format!(
+                "Limit  Soft Limit  Hard Limit  Units\nMax address space  {soft}  unlimited  bytes\n"
+            )
+        };
+        let status = "Name: x\nVmSize:\t     4 kB\n";
+        assert_eq!(of_process(&limits("10000"), status), Some(5904));
+        assert_eq!(of_process(&limits("1000"), status), Some(0));
+        assert_eq!(of_process(&limits("unlimited"), status), None);
+        assert_eq!(of_process("nothing", status), None);
     }
 
     #[test]
