@@ -25,10 +25,7 @@ pub fn command(options: &Options) -> ExitCode {
         [Err(fault), _] | [_, Err(fault)] => Err(fault),
     };
     match text {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => crate::printed(&text),
         Err(fault) => {
             eprintln!("error: {fault}");
             ExitCode::FAILURE

@@ -29,6 +29,8 @@ mod weather;
 mod wide;
 mod wire;
 
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -110,7 +112,7 @@ cargo xtask COMMAND
 ";
 
 fn main() -> ExitCode {
-    let command = match parse(std::env::args().skip(1)) {
+    let command = match words(std::env::args_os().skip(1)).and_then(parse) {
         Ok(command) => command,
         Err(fault) => {
             eprintln!("error: {fault}; `cargo xtask help` lists the commands");
@@ -118,10 +120,7 @@ fn main() -> ExitCode {
         }
     };
     match command {
-        Command::Help => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
-        }
+        Command::Help => printed(HELP),
         Command::Test(options) => test::run(&options),
         Command::Lapack { programs } => lapack::command(programs),
         Command::Weather { seeds } => weather::command(seeds),
@@ -139,6 +138,38 @@ fn main() -> ExitCode {
         Command::Builds => wide::command("builds", builds::builds),
         Command::Viewers => wide::command("viewers", viewers::viewers),
     }
+}
+
+/// The words of a command line, if they are text.
+fn words(
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<impl Iterator<Item = String>, String> {
+    let word = |argument: OsString| {
+        let refused = |argument: OsString| format!("`{}` is no text", argument.display());
+        argument.into_string().map_err(refused)
+    };
+    let words: Vec<String> = arguments.map(word).collect::<Result<_, _>>()?;
+    Ok(words.into_iter())
+}
+
+/// Prints what a command has to say; how it ends.
+fn printed(text: &str) -> ExitCode {
+    match write(text, &mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            if let Some(fault) = fault {
+                eprintln!("error: standard output: {fault}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes a text to its end; a reader that left, like `head`, is a failure without a fault: nobody is there to
+/// be told.
+fn write(text: &str, out: &mut dyn Write) -> Result<(), Option<io::Error>> {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|fault| (fault.kind() != io::ErrorKind::BrokenPipe).then_some(fault))
 }
 
 /// Reads the command line; a fault is one sentence without its full stop.
@@ -303,6 +334,38 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn an_argument_that_is_no_text_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let arguments = [b"compare".to_vec(), b"\xff".to_vec(), b"b".to_vec()];
+        let fault = words(arguments.map(OsString::from_vec).into_iter()).err();
+        assert_eq!(fault.as_deref(), Some("`\u{fffd}` is no text"));
+    }
+
+    /// An output that takes nothing, for this reason.
+    struct Closed(io::ErrorKind);
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_no_panic() {
+        let fault = |kind| write(HELP, &mut Closed(kind)).unwrap_err();
+        assert!(fault(io::ErrorKind::BrokenPipe).is_none());
+        let full = fault(io::ErrorKind::StorageFull);
+        assert!(full.is_some_and(|fault| fault.kind() == io::ErrorKind::StorageFull));
+        let mut read = Vec::new();
+        assert!(write(HELP, &mut read).is_ok() && read == HELP.as_bytes());
     }
 
     #[test]
