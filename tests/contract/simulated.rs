@@ -245,6 +245,28 @@ fn wrong_costs_and_questions_are_refused() {
     for word in ["wrong.json", "kernels[0]", "-1", "above 0", "line 2"] {
         assert!(failed.error_line().contains(word), "{}", failed.stderr);
     }
+    // Hosts that no memory holds, and more than can be counted.
+    for (at, cores, key) in [
+        (0, "\"numa\": { \"cores\": [4294967296] }", "numa.cores"),
+        (
+            1,
+            "\"numa\": { \"cores\": [18446744073709551615, 2] }",
+            "numa.cores",
+        ),
+        (2, "\"cores\": 65537", "cores"),
+        (3, "\"cores\": 0", "cores"),
+    ] {
+        let text = format!("{{\n  {cores},\n  \"kernels\": [ {{ \"gflops\": 1 }} ]\n}}");
+        let failed = simulated(
+            "cholesky --n 50",
+            &written(&format!("cores{at}.json"), &text),
+            &[],
+        );
+        assert_eq!(failed.object()["error"]["kind"], "wrong_costs", "{cores}");
+        let line = failed.error_line();
+        let says = [&format!("cores{at}.json: {key}: "), "65536", "line 2"];
+        assert!(says.iter().all(|word| line.contains(word)), "{line}");
+    }
     let failed = simulated(
         "cholesky --n 50",
         &file,

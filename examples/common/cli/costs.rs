@@ -36,6 +36,7 @@
 //!   `remote_nanoseconds_per_byte` for every 10 beyond. Workers with patience look again every
 //!   `round_nanoseconds` (1000). Without it a rank has one queue, and all memory is equally near.
 //! - `spread` is half the range between the quartiles, as a share of the median; times are drawn with it.
+//! - A host has at most 65536 cores.
 //! - What is unknown, missing or negative is refused, with its place in the file.
 
 use dataflow::numa::{Policy, Topology};
@@ -55,7 +56,11 @@ pub struct CostFile {
     #[serde(default)]
     pub about: Value,
     /// Cores of a host; where `numa` does not say it unknown if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "some_host",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cores: Option<usize>,
     /// What a host has inside; nothing is known of it if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -602,14 +607,36 @@ fn some_positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usiz
     positive_count(from).map(Some)
 }
 
+/// Cores of a host: each has a worker, and a queue.
+const MOST_CORES: usize = 1 << 16;
+/// NUMA nodes of a host: there is a distance between any two.
+const MOST_NODES: usize = 1 << 10;
+
+fn some_host<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    host(usize::deserialize(from)?).map(Some)
+}
+
+/// So many cores, if a host may have them.
+fn host<E: serde::de::Error>(cores: usize) -> Result<usize, E> {
+    match (1..=MOST_CORES).contains(&cores) {
+        true => Ok(cores),
+        false => Err(E::custom(format!(
+            "{cores} cores of a host (must be 1 to {MOST_CORES})"
+        ))),
+    }
+}
+
 fn some_cores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<usize>, D::Error> {
     let cores = Vec::<usize>::deserialize(from)?;
-    match cores.is_empty() || cores.contains(&0) {
-        false => Ok(cores),
-        true => Err(serde::de::Error::custom(
-            "each NUMA node has at least one core, and a host one NUMA node",
-        )),
+    if cores.contains(&0) || !(1..=MOST_NODES).contains(&cores.len()) {
+        return Err(serde::de::Error::custom(format!(
+            "each NUMA node has at least one core, and a host 1 to {MOST_NODES} NUMA nodes"
+        )));
     }
+    let all = cores
+        .iter()
+        .fold(0, |all: usize, own| all.saturating_add(*own));
+    host(all).map(|_| cores)
 }
 
 fn microsecond() -> f64 {
