@@ -7,6 +7,7 @@
 mod cholesky;
 mod ended;
 mod every;
+mod faults;
 mod files;
 mod lu;
 mod memory;

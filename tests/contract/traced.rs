@@ -355,6 +355,40 @@ fn a_trace_that_cannot_be_written_is_an_error_that_says_why() {
     );
 }
 
+/// The trace of the same run was thrown away.
+#[test]
+fn a_graph_that_is_too_large_to_be_drawn_leaves_the_trace_all_the_same() {
+    let (path, drawn) = (file("large.html"), file("large.dot"));
+    // Of an earlier test run.
+    let _there = std::fs::remove_file(&path);
+    let files = [path.to_str().unwrap(), drawn.to_str().unwrap()];
+    let flags = [
+        "--n", "400", "--nb", "15", "--trace", files[0], "--dot", files[1],
+    ];
+    let (status, object) = cholesky(&flags);
+    assert_eq!(status, 1, "{object}");
+    assert_eq!(object["error"]["kind"], "output_unwritable", "{object}");
+    assert_eq!(object["trace"][0]["file"], files[0], "{object}");
+    assert!(path.exists());
+}
+
+/// The name was refused, where other files may have it.
+#[test]
+#[cfg(unix)]
+fn a_trace_may_have_any_name_that_a_file_has() {
+    use std::os::unix::ffi::OsStrExt;
+    let path = file("").join(std::ffi::OsStr::from_bytes(b"\xff.svg"));
+    // Of an earlier test run; a file system of texts has no such names.
+    if std::fs::write(&path, "").is_err() {
+        return println!("skipped: no file here has a name that is no text");
+    }
+    let flags = "cd \"$FOLDER\" && set -- --n 40 --trace \"$(printf '\\377.svg')\"";
+    let folder = format!("export FOLDER='{}'", file("").display());
+    let ended = run_with(&format!("{folder} && {flags}"), "cholesky", &[]);
+    assert_eq!((ended.status, &*ended.stderr), (0, ""));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("<svg"));
+}
+
 /// What the run had to say was lost, and with it LAPACK's INFO.
 #[test]
 fn a_trace_that_cannot_be_written_hides_no_failure_of_the_run() {

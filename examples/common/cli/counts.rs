@@ -18,6 +18,9 @@ use std::time::Instant;
 /// What is said of graphs that are not played.
 pub const COUNTS_ONLY: &str = "--simulate time: of this only --simulate counts is known";
 
+/// Ranks that are counted for: each has a place in several tables.
+const MOST_COUNTED: u32 = 10_000_000;
+
 /// More pairs of ranks than these are not listed.
 const MOST_PAIRS: usize = 10_000;
 
@@ -91,8 +94,12 @@ fn tell(
 /// If they are too many.
 pub fn n_counted(flags: &Flags) -> Result<u32, Failure> {
     let n_ranks = flags.n_unstarted().unwrap_or(1);
-    u32::try_from(n_ranks)
-        .map_err(|_| Failure::refused(format!("--ranks {n_ranks}: at most {}", u32::MAX)))
+    let counted = u32::try_from(n_ranks).ok();
+    let counted = counted.filter(|&n_ranks| n_ranks <= MOST_COUNTED);
+    counted.ok_or_else(|| {
+        let text = format!("--ranks {n_ranks} (or --grid): at most {MOST_COUNTED} are counted");
+        Failure::refused(text)
+    })
 }
 
 /// The least, the mean and the most of what ranks have.

@@ -64,12 +64,12 @@ use clap::Args;
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::Launched;
 use dataflow::numa::TopologyError;
-use dataflow::{Runtime, RuntimeBuilder, launch};
+use dataflow::{Runtime, RuntimeBuilder, Transport, launch};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -148,6 +148,11 @@ impl Failure {
     fn followed_by(self, next: &Failure) -> Self {
         let message = format!("{}; then {}", self.message, next.message);
         Failure { message, ..self }
+    }
+
+    /// Whether it is more than that another rank was lost.
+    fn is_cause(&self) -> bool {
+        self.kind != "rank_lost"
     }
 
     /// What happened.
@@ -238,10 +243,17 @@ fn tell(answer: impl FnOnce() -> Answer) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let answer = answer();
     let stdout = std::io::stdout().write_all(answer.stdout.as_bytes());
-    let stderr = std::io::stderr().write_all(answer.stderr.as_bytes());
+    let unwritten = match &stdout {
+        // A reader that left early, like `head`: nobody is there to be told.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            error_line(&format!("standard output: {error}"))
+        }
+        _ => String::new(),
+    };
+    // The first line says what failed first.
+    let stderr = std::io::stderr().write_all((answer.stderr + &unwritten).as_bytes());
     match stdout.and(stderr) {
         Ok(()) => ExitCode::from(answer.status),
-        // A reader that left early, like `head`: nobody is there to be told.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -263,7 +275,8 @@ pub fn answer<Own: Args + Sync, W: Into<OsString> + Clone>(
     answer_on(example, words, |_, builder| Ok(builder), body)
 }
 
-fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
+/// The same on runtimes that are prepared, as [`run_on`] does.
+pub fn answer_on<Own: Args + Sync, W: Into<OsString> + Clone>(
     example: &Example,
     words: impl IntoIterator<Item = W>,
     prepare: impl FnOnce(&Settings<Own>, RuntimeBuilder) -> Result<RuntimeBuilder, Failure>,
@@ -298,17 +311,22 @@ fn on_all_ranks(
         ended.push((runtime.rank(), outcome, result));
         failed.map_or(Ok(()), Err)
     };
-    let launched = builder.and_then(|builder| launch(builder, on_rank));
+    // What is no body's own panics too, such as a scheduler of the user's.
+    let launched = builder.and_then(|builder| caught(|| launch(builder, on_rank)));
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (rank, outcome, result) = match (lowest(ended), launched) {
+    let (outcome, result) = match (lowest(ended), launched) {
         // All went well here, but not to the end.
-        (Some((rank, outcome, Ok(()))), Err(failure)) => (rank, outcome, Err(failure)),
+        (Some((outcome, Ok(()))), Err(failure)) => (outcome, Err(failure)),
+        // Here it is only known that a rank was lost; why it did not start, the launch knows.
+        (Some((outcome, Err(lost))), Err(cause)) if !lost.is_cause() && cause.is_cause() => {
+            (outcome, Err(cause))
+        }
         (Some(lowest), _) => lowest,
         // No rank came to life.
-        (None, launched) => (flags.own_rank(), Outcome::new(flags), launched),
+        (None, launched) => (Outcome::new(flags), launched),
     };
     let answer = Answer::to(example, flags, &outcome, result);
-    match rank {
+    match outcome.teller {
         Rank(0) => answer,
         // What there is to tell rank 0 tells.
         _ => Answer {
@@ -326,6 +344,11 @@ fn of_one_rank(
     body: OnRank<'_>,
 ) -> (Outcome, Ended) {
     let mut outcome = Outcome::new(flags);
+    outcome.teller = match runtime.transport() {
+        // Of threads of one process the others tell if the first has not started.
+        Transport::Local => Rank(0),
+        _ => runtime.rank(),
+    };
     outcome.ranks = flags.n_unstarted().unwrap_or(runtime.n_ranks());
     outcome.threads = Some(runtime.n_threads());
     outcome.policy = runtime.workers().policy().to_string();
@@ -367,20 +390,19 @@ fn caught(body: impl FnOnce() -> Ended) -> Ended {
 }
 
 /// What the lowest rank has to tell; if it only knows that another rank was lost, why that was.
-fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Rank, Outcome, Ended)> {
+fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
     ended.sort_by_key(|(rank, ..)| *rank);
-    let is_cause = |failure: &Failure| failure.kind != "rank_lost";
     let mut failures = ended
         .iter()
         .filter_map(|(.., result)| result.as_ref().err());
-    let cause = failures.find(|failure| is_cause(failure)).cloned();
-    let (rank, outcome, result) = ended.into_iter().next()?;
+    let cause = failures.find(|failure| failure.is_cause()).cloned();
+    let (_, outcome, result) = ended.into_iter().next()?;
     let result = match (result, cause) {
-        (Err(lost), Some(cause)) if !is_cause(&lost) => Err(cause),
+        (Err(lost), Some(cause)) if !lost.is_cause() => Err(cause),
         (Ok(()), Some(cause)) => Err(cause),
         (result, _) => result,
     };
-    Some((rank, outcome, result))
+    Some((outcome, result))
 }
 
 impl Flags {

@@ -6,6 +6,7 @@ use super::measure::Measured;
 use super::process;
 use super::settings::Variant;
 use super::{Example, Failure, Flags};
+use dataflow::core::rank::Rank;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -41,6 +42,8 @@ pub struct Outcome {
     pub digest: Option<String>,
     own: Map<String, Value>,
     text: String,
+    /// The rank in whose place it is told: only rank 0 prints.
+    pub(super) teller: Rank,
     pub(super) ranks: usize,
     pub(super) policy: String,
 }
@@ -48,6 +51,7 @@ pub struct Outcome {
 impl Outcome {
     pub(super) fn new(flags: &Flags) -> Self {
         Outcome {
+            teller: flags.own_rank(),
             threads: flags.threads,
             ranks: flags.ranks.unwrap_or(1),
             policy: flags.policy.to_string(),

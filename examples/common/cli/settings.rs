@@ -4,6 +4,7 @@
 //! A flag that an example, or this build, cannot honour is refused; it is never ignored.
 
 use super::{Example, Failure};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::rank::Rank;
@@ -126,7 +127,7 @@ pub struct Flags {
     /// where they would be on this machine
     #[arg(long, conflicts_with_all = OF_MEASURED_RUNS)]
     pub plan: bool,
-    /// Compute nothing: tell what --ranks ranks, any number, would do and send, and with --threads
+    /// Compute nothing: tell what --ranks ranks, up to 10,000,000, would do and send, and with --threads
     /// what they would hold; or play it in virtual time. What the environment says of workers here
     /// does not count there
     #[arg(long, value_name = "WHAT", conflicts_with_all = OF_REAL_RUNS)]
@@ -137,7 +138,7 @@ pub struct Flags {
     /// Record the measured run and write it to this file, of a kind that its extension tells:
     /// pftrace, json, prv, paje, svg or html; a second graph of the run goes to name.2.html, and so on to
     /// the eighth
-    #[arg(long, value_name = "FILE", value_parser = trace_file)]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(trace_file))]
     pub trace: Option<PathBuf>,
     /// Write of it only some time, in seconds, and some ranks: FROM..TO, FROM..TO@FIRST..END
     #[arg(
@@ -693,9 +694,11 @@ impl Flags {
 
     /// Which rank this process was to become, as far as it was told.
     pub(super) fn own_rank(&self) -> Rank {
-        let seat = || Seat::of(|name| std::env::var(name).ok()).ok().flatten();
+        let variable = |name: &str| std::env::var(name).ok();
+        let seat = || Some(Seat::of(variable).ok()??.rank);
+        let launched = || Some(Launched::of(variable).ok()??.rank);
         let rank = self.rank.map(Rank);
-        rank.or_else(|| Some(seat()?.rank)).unwrap_or_default()
+        rank.or_else(seat).or_else(launched).unwrap_or_default()
     }
 
     /// This process's seat among hosts that were named; the token is in the environment.
@@ -748,11 +751,10 @@ fn said<T: FromStr>(variable: &str) -> Option<T> {
 }
 
 /// A file that a trace can be written to.
-fn trace_file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
+fn trace_file(path: PathBuf) -> Result<PathBuf, &'static str> {
     match dataflow::trace::Format::of(&path) {
         Some(_) => Ok(path),
-        None => Err("its extension must be pftrace, json, prv, paje, svg or html".to_string()),
+        None => Err("its extension must be pftrace, json, prv, paje, svg or html"),
     }
 }
 

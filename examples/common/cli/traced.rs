@@ -12,21 +12,40 @@ const MOST_FILES: usize = 8;
 /// tells why it took as long as it did. Of a run that has not ended there is nothing to tell.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If a file cannot be written. Traces are written and told of though the graph cannot be drawn.
 pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
     let (true, Some(measured)) = (flags.records(), &mut outcome.measured) else {
         return Ok(());
     };
     let traces = std::mem::take(&mut measured.traces);
-    if let (Some(path), Some(trace)) = (&flags.dot, traces.first()) {
-        let failed = |fault: std::io::Error| Failure::output_unwritable(path, fault);
-        let mut text = Vec::new();
-        trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
-        std::fs::write(path, text).map_err(failed)?;
-    }
-    let Some(path) = &flags.trace else {
-        return Ok(());
+    let drawn = match (&flags.dot, traces.first()) {
+        (Some(path), Some(trace)) => draw(trace, path),
+        _ => Ok(()),
     };
+    let written = match &flags.trace {
+        Some(path) => write(&traces, path, flags, outcome),
+        None => Ok(()),
+    };
+    match (drawn, written) {
+        (Err(failure), Err(next)) => Err(failure.followed_by(&next)),
+        (drawn, written) => drawn.and(written),
+    }
+}
+
+fn draw(trace: &Trace, path: &Path) -> Result<(), Failure> {
+    let failed = |fault: std::io::Error| Failure::output_unwritable(path, fault);
+    let mut text = Vec::new();
+    trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
+    std::fs::write(path, text).map_err(failed)
+}
+
+/// Writes traces and tells of them.
+fn write(
+    traces: &[Trace],
+    path: &Path,
+    flags: &Flags,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
     let mut objects = Vec::new();
     for (trace, path) in traces.iter().take(MOST_FILES).zip(paths(path)) {
         View::cut(trace, flags.window.clone()).write(&path)?;

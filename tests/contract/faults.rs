@@ -1,0 +1,98 @@
+//! What goes wrong around a run: ranks that do not start, an output that is full, sizes that no memory holds.
+
+use crate::ended::*;
+use common::cli::{Example, Failure, NoFlags, Outcome, Settings, answer_on};
+use dataflow::numa::Policy;
+use dataflow::numa::policy::{Crew, ReadyQueue, Scheduler};
+use dataflow::{Runtime, RuntimeBuilder};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The ranks that had started were told of, which knew only that another one was lost.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_rank_that_does_not_start_is_told_with_its_cause_and_its_object() {
+    // Stacks of 1 GiB: not every thread gets one, and which does not is another each time.
+    for kibibytes in [3_700_000, 5_300_000, 6_300_000, 7_300_000, 7_300_000] {
+        let limits = format!("export RUST_MIN_STACK=1073741824 && ulimit -v {kibibytes}");
+        let flags = ["--n", "40", "--ranks", "4", "--threads", "1", "--json"];
+        let ended = run_with(&limits, "cholesky", &flags);
+        ended.says_what_failed(&ended.object());
+        assert!(ended.stderr.contains("not started"), "{}", ended.stderr);
+    }
+}
+
+/// Of two ranks both printed one, for neither knew that it was one of two.
+#[test]
+fn of_ranks_that_a_launcher_started_in_vain_only_the_first_prints_an_object() {
+    for variables in [
+        "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=",
+        "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=",
+    ] {
+        for rank in [0, 1] {
+            // So nothing is launched, with MPI neither.
+            let launcher = format!("export DATAFLOW_EXPECTED_RANKS=two {variables}{rank}");
+            let ended = run_with(&launcher, "cholesky", &["--n", "40", "--json"]);
+            assert!(ended.error_line().contains("\"two\""), "{}", ended.stderr);
+            assert_eq!(ended.status, 1, "{launcher}");
+            match rank {
+                0 => ended.says_what_failed(&ended.object()),
+                _ => assert_eq!(ended.stdout, "", "{launcher}"),
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_under_standard_output_is_named() {
+    let ended = run_with("exec >/dev/full", "cholesky", &["--n", "40", "--json"]);
+    assert_eq!(ended.status, 1);
+    assert!(ended.error_line().starts_with("standard output: "));
+}
+
+/// A scheduler that has no name.
+#[derive(Debug)]
+struct Nameless;
+
+impl Scheduler for Nameless {
+    fn name(&self) -> &str {
+        panic!("nobody has named it")
+    }
+
+    fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+        unreachable!("nothing is run")
+    }
+}
+
+/// The process ended with 101, and said nothing.
+#[test]
+fn a_panic_while_ranks_start_is_told_as_any_failure() {
+    let example = Example {
+        name: "cholesky",
+        about: "",
+        runs: true,
+        honours: &[],
+    };
+    let prepare = |_: &Settings<NoFlags>, builder: RuntimeBuilder| {
+        Ok(builder.policy(Policy::custom(Arc::new(Nameless))))
+    };
+    let body = |_: &Settings<NoFlags>, _: &Runtime, _: &mut Outcome| Ok::<(), Failure>(());
+    for ranks in ["1", "2"] {
+        let words = ["cholesky", "--threads", "1", "--json", "--ranks", ranks];
+        let told = answer_on(&example, words, prepare, body);
+        let object: Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!(told.status, 1, "{told:?}");
+        assert_eq!(object["error"]["kind"], "panicked", "{told:?}");
+        assert!(told.stderr.contains("nobody has named it"), "{told:?}");
+    }
+}
+
+/// The process was killed for the memory that it asked for.
+#[test]
+fn ranks_that_no_memory_counts_are_refused() {
+    let grid = ["--grid", "65535x65537", "--n", "40", "--nb", "10"];
+    let ended = run("cholesky", &[&["--simulate", "counts"], &grid[..]].concat());
+    let line = ended.is_a_bad_argument();
+    assert!(line.contains("at most 10000000 "), "{line}");
+}
