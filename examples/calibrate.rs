@@ -160,6 +160,11 @@ impl InAnyPrecision for Calibration<'_> {
         let file = self.settings.costs.clone();
         let file = file.unwrap_or_else(|| PathBuf::from("costs.json"));
         let before = bench.before(&file)?;
+        if !own.keep && self.runtime.rank() == Rank(0) {
+            // Minutes of measuring would be for nothing.
+            let unwritable = |error| Failure::output_unwritable(&file, error);
+            expect_writable(&file).map_err(unwritable)?;
+        }
         let samples = bench.samples::<T>()?;
         let costs = match own.keep {
             true => before,
@@ -182,6 +187,17 @@ impl InAnyPrecision for Calibration<'_> {
             compare::tell(&rows, self.outcome);
         }
         Ok(())
+    }
+}
+
+/// Whether a file can be written; it stays as it was, and one that was not there is not there.
+fn expect_writable(path: &Path) -> std::io::Result<()> {
+    match std::fs::OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::File::create_new(path)?;
+            std::fs::remove_file(path)
+        }
+        opened => opened.map(|_| ()),
     }
 }
 

@@ -157,7 +157,7 @@ impl Plate<'_> {
 }
 
 fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Result<(), Failure> {
-    let (bands, steps) = (bands(settings, runtime.n_ranks())?, settings.own.steps);
+    let (bands, steps) = (bands(settings, runtime)?, settings.own.steps);
     let (n, nb) = (bands.rows, bands.mb);
     (outcome.n, outcome.nb, outcome.grid) = (Some(n), Some(nb), Some(bands.grid.to_string()));
     outcome.precision = Some("f64".into());
@@ -197,7 +197,7 @@ fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> R
 }
 
 /// The plate, cut into bands of rows that are dealt out to ranks.
-fn bands(settings: &Settings<Own>, n_ranks: usize) -> Result<Blocks, Failure> {
+fn bands(settings: &Settings<Own>, runtime: &Runtime) -> Result<Blocks, Failure> {
     let n = settings.n.unwrap_or(512);
     if n == 0 {
         return Err(Failure::refused("--n 0: there must be a row"));
@@ -208,11 +208,11 @@ fn bands(settings: &Settings<Own>, n_ranks: usize) -> Result<Blocks, Failure> {
         mb: settings.nb.unwrap_or(32).min(n),
         nb: n,
         grid: Grid {
-            rows: n_ranks,
+            rows: runtime.n_ranks(),
             columns: 1,
         },
     };
-    bands.numbered()
+    bands.with_room(runtime, 0)
 }
 
 fn main() -> ExitCode {

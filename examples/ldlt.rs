@@ -10,7 +10,7 @@
 
 mod blocks;
 
-use blocks::Blocks;
+use blocks::{Blocks, MOST_CHECKED};
 use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
@@ -142,7 +142,8 @@ fn ldlt(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let tiles = Blocks::square(settings, runtime, outcome)?;
+    // The check: L, and the lower triangle with its places, as it is made and as it is gathered.
+    let tiles = Blocks::square(settings, runtime, outcome, 4)?;
     let n = tiles.rows;
     outcome.flops = Some((n as f64).powi(3) / 3.0);
 
@@ -160,7 +161,7 @@ fn ldlt(
         })
     })?;
     outcome.digest = Some(tiles.digest(&a, runtime)?);
-    if settings.check.unwrap_or(n <= 1024) {
+    if settings.check.unwrap_or(n <= MOST_CHECKED) {
         let residual = residual(&tiles, &a, runtime)?;
         outcome.residual = Some(residual);
         if residual > 30.0 {

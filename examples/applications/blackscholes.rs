@@ -18,11 +18,13 @@ pub mod space;
 use crate::vector::Real;
 use common::cli::settings::{Precision, at_least_one};
 use common::cli::{self, Example, Failure, Outcome, Settings};
+use common::problem;
 use dataflow::Runtime;
+use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;
 use options::{Contract, Options};
 use price::{Formula, exact};
-use space::Pricing;
+use space::{Prices, Pricing};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -86,6 +88,7 @@ fn priced<T: Real>(
     outcome.precision = Some(T::PRECISION.to_string());
     outcome.set("repeats", own.repeats);
 
+    expect_room::<T>(&options, nb, settings, runtime)?;
     let space = Pricing::<T>::new(&options, nb, own.formula, own.repeats, runtime.n_ranks());
     outcome.measured = settings.median(|_| settings.measure_variant(runtime, &space))?;
     // The prices have come to rank 0.
@@ -102,6 +105,35 @@ fn priced<T: Real>(
     told
 }
 
+/// Refuses more options than there is room for, or than make blocks that can be numbered in 32 bits.
+fn expect_room<T: Real>(
+    options: &Options,
+    nb: usize,
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let (count, blocks) = (options.count, options.count.div_ceil(nb));
+    if u32::try_from(blocks).is_err() {
+        let most = u32::MAX;
+        let text = format!("--nb {nb}: {count} options are {blocks} blocks, at most {most} may be");
+        return Err(Failure::refused(text));
+    }
+    let asked = match &settings.input {
+        Some(path) => path.display().to_string(),
+        None => format!("--options {count}"),
+    };
+    let prices = match runtime.rank() {
+        // As they come, and one behind the other.
+        Rank(0) => 2 * count as u128,
+        _ => 0,
+    };
+    // A block of zeros, and one that is priced.
+    let bytes = (prices + nb as u128) * size_of::<T>() as u128
+        + nb as u128 * size_of::<Contract>() as u128
+        + blocks as u128 * size_of::<Prices<T>>() as u128;
+    problem::expect_room(&asked, bytes, runtime)
+}
+
 /// Digest, rate, and how far the prices are from the exact ones.
 fn tell<T: Real>(
     options: &Options,
@@ -115,7 +147,7 @@ fn tell<T: Real>(
         .map(|(&price, at)| Digest::of_entry(at, 0, price))
         .sum();
     outcome.digest = Some(digest.to_string());
-    let work = (options.count * own.repeats) as f64;
+    let work = options.count as f64 * own.repeats as f64;
     outcome.rate("options_per_second", "prices a second", work);
     let farthest = |error: fn(&Contract, f64) -> Option<f64>| {
         let errors = prices.iter().enumerate().filter_map(|(at, price)| {

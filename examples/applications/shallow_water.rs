@@ -28,11 +28,12 @@ use block::{Block, Physics};
 use cases::{Case, DAY, Number, State};
 use common::cli::settings::{Variant, at_least_one};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
+use common::problem;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Monitor, Runtime};
 use map::Map;
-use nodes::Places;
+use nodes::{Places, Point};
 use norms::{Errors, Summary};
 use pattern::{Mesh, Pattern};
 use sequence::Data;
@@ -40,7 +41,7 @@ use space::{Rows, Steps};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use weights::Stencil;
+use weights::{Stencil, Weight};
 
 /// What it is called, and which flags it honours.
 pub const EXAMPLE: Example = Example {
@@ -179,9 +180,18 @@ impl Problem {
             ));
         }
         let case = Case { number, alpha };
+        let room = |n, asked: &str| expect_room(n, own.stencil, asked, runtime);
         let nodes = match &settings.input {
-            Some(path) => nodes::read(path)?,
-            None => nodes::nodes(own.places, own.nodes.unwrap_or(2562))?,
+            Some(path) => {
+                let nodes = nodes::read(path)?;
+                room(nodes.len(), &path.display().to_string())?;
+                nodes
+            }
+            None => {
+                let count = own.nodes.unwrap_or(2562);
+                room(count, &format!("--nodes {count}"))?;
+                nodes::nodes(own.places, count)?
+            }
         };
         let n = nodes.len();
         let stencil = Stencil {
@@ -195,7 +205,11 @@ impl Problem {
             gamma: own.gamma.unwrap_or(-0.05 / (n as f64).powi(4)),
         };
         let (steps, dt) = own.steps(&case, n)?;
-        let mesh = prepare::mesh(runtime, nodes, &stencil)?;
+        let of_file = |failure: Failure| match &settings.input {
+            Some(path) => failure.about(path),
+            None => failure,
+        };
+        let mesh = prepare::mesh(runtime, nodes, &stencil).map_err(of_file)?;
         // Eight blocks at least, of some thousand nodes.
         let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8))).min(n);
         let pattern = Pattern::new(&mesh, nb, runtime.n_ranks());
@@ -461,6 +475,20 @@ impl Own {
         }
         Ok((steps as u32, days * DAY / steps))
     }
+}
+
+/// Refuses more nodes than there is room for, or than can be numbered in 32 bits.
+fn expect_room(n: usize, stencil: u32, asked: &str, runtime: &Runtime) -> Result<(), Failure> {
+    if u32::try_from(n).is_err() {
+        let text = format!("{asked}: at most {} nodes may be", u32::MAX);
+        return Err(Failure::refused(text));
+    }
+    let [n, size] = [n as u128, stencil.into()];
+    // Every rank has all nodes with the numbers of their neighbours, and states; of its own the weights.
+    let everywhere = size_of::<Point>() + size_of::<State>();
+    let here = everywhere as u128 + size * size_of::<u32>() as u128;
+    let own = n.div_ceil(runtime.n_ranks() as u128) * size * size_of::<Weight>() as u128;
+    problem::expect_room(asked, n * here + own, runtime)
 }
 
 /// The states of all nodes, on every rank.

@@ -19,6 +19,7 @@ pub mod space;
 
 use common::cli::settings::{Variant, at_least_one};
 use common::cli::{self, Example, Failure, Outcome, Settings};
+use common::problem;
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
 use dataflow::linalg::matrix::digest::Digest;
@@ -68,6 +69,7 @@ pub fn swaptions(
         true => Par::NeverRepaid,
         false => Par::Repaid,
     };
+    expect_room(own.swaptions, runtime)?;
     let (swaptions, seed) = Swaption::of_parsec(own.swaptions);
     let chunk = own.chunk.unwrap_or(default_chunk(own.trials));
     if own.trials.div_ceil(chunk) > 1 << 16 {
@@ -93,6 +95,17 @@ pub fn swaptions(
     }
 }
 
+/// Refuses more swaptions than there is room for, or than can be numbered in 32 bits.
+fn expect_room(count: usize, runtime: &Runtime) -> Result<(), Failure> {
+    if u32::try_from(count).is_err() {
+        let text = format!("--swaptions {count}: at most {} may be", u32::MAX);
+        return Err(Failure::refused(text));
+    }
+    let each = size_of::<Swaption>() + size_of::<(Model, Claim)>() + size_of::<Sums>();
+    let bytes = count as u128 * each as u128;
+    problem::expect_room(&format!("--swaptions {count}"), bytes, runtime)
+}
+
 /// Digest, rate, prices with their errors, how far they are from published ones, and whether all can be
 /// right.
 fn tell(
@@ -105,7 +118,7 @@ fn tell(
         Digest::of_entry(at, 0, sums.values) + Digest::of_entry(at, 1, sums.squares)
     };
     outcome.digest = Some(sums.iter().zip(0..).map(digest).sum::<Digest>().to_string());
-    let work = (space.trials * sums.len() as u64) as f64;
+    let work = space.trials as f64 * sums.len() as f64;
     outcome.rate("trials_per_second", "trials a second", work);
     let mut rows = Vec::new();
     outcome.say(" swaption  years  strike             price     standard error");

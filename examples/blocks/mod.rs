@@ -5,6 +5,7 @@
 
 use common::cli::settings::Grid;
 use common::cli::{Failure, NoFlags, Outcome, Settings};
+use common::problem::expect_room;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Runtime};
@@ -21,16 +22,20 @@ pub struct Blocks {
     pub grid: Grid,
 }
 
+/// Tables of more rows are checked only if that is asked for.
+pub const MOST_CHECKED: usize = 1024;
+
 impl Blocks {
     /// The square table that is asked for, of 512 rows in blocks of 64 if nothing is said; in the
-    /// outcome too.
+    /// outcome too. A check holds so many numbers beside for each of its own.
     ///
     /// # Errors
-    /// As [`numbered`](Self::numbered).
+    /// As [`with_room`](Self::with_room).
     pub fn square(
         settings: &Settings<NoFlags>,
         runtime: &Runtime,
         outcome: &mut Outcome,
+        of_check: u32,
     ) -> Result<Blocks, Failure> {
         let n = settings.n.unwrap_or(512);
         let nb = settings.nb.unwrap_or(64).min(n.max(1));
@@ -44,19 +49,33 @@ impl Blocks {
             nb,
             grid,
         };
-        blocks.numbered()
+        let is_checked = settings.check.unwrap_or(n <= MOST_CHECKED);
+        blocks.with_room(runtime, if is_checked { of_check } else { 0 })
     }
 
-    /// The same, if its blocks can be numbered in 32 bits.
+    /// The same, if its blocks can be numbered in 32 bits and there is room for a rank's part of them, and
+    /// for so many numbers beside for each of the whole table.
     ///
     /// # Errors
     /// If they are too many.
-    pub fn numbered(self) -> Result<Blocks, Failure> {
+    pub fn with_room(self, runtime: &Runtime, beside: u32) -> Result<Blocks, Failure> {
+        let blocks = self.numbered()?;
+        let Blocks { rows, columns, .. } = blocks;
+        let numbers = rows as u128 * columns as u128;
+        let own = numbers.div_ceil(runtime.n_ranks() as u128);
+        let held = own.saturating_add(numbers.saturating_mul(beside.into()));
+        let slots = u128::from(blocks.mt()) * u128::from(blocks.nt());
+        let bytes = held.saturating_mul(size_of::<f64>() as u128);
+        let bytes = bytes.saturating_add(slots * size_of::<Vec<f64>>() as u128);
+        expect_room(&format!("--n {rows}"), bytes, runtime).map(|()| blocks)
+    }
+
+    fn numbered(self) -> Result<Blocks, Failure> {
         let Blocks { rows, columns, .. } = self;
         let [mt, nt] = [rows.div_ceil(self.mb), columns.div_ceil(self.nb)];
         match mt as u128 * nt as u128 > u32::MAX.into() {
             true => Err(Failure::refused(format!(
-                "--nb {}: {rows} x {columns} numbers are {mt} x {nt} blocks, at most {} may be",
+                "--n {rows} --nb {}: {rows} x {columns} numbers are {mt} x {nt} blocks, at most {} may be",
                 self.mb,
                 u32::MAX
             ))),

@@ -96,3 +96,84 @@ fn ranks_that_no_memory_counts_are_refused() {
     let line = ended.is_a_bad_argument();
     assert!(line.contains("at most 10000000 "), "{line}");
 }
+
+/// The process was killed, or the example panicked, for what it asked for.
+#[test]
+fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
+    let most = &usize::MAX.to_string();
+    for (flag, of) in [
+        ("--n", &["heat", "--n", "10000000"][..]),
+        ("--n", &["heat", "--n", most, "--nb", most]),
+        (
+            "--n",
+            &["floyd_warshall", "--n", "10000000", "--nb", "1000"],
+        ),
+        ("--n", &["floyd_warshall", "--n", most, "--nb", most]),
+        ("--n", &["ldlt", "--n", "10000000", "--nb", "1000"]),
+        ("--n", &["ldlt", "--n", most, "--nb", most]),
+        (
+            "--options",
+            &["blackscholes", "--options", most, "--nb", most],
+        ),
+        ("--swaptions", &["swaptions", "--swaptions", "4000000000"]),
+        (
+            "--nodes",
+            &[
+                "shallow_water",
+                "--nodes",
+                "4294967290",
+                "--places",
+                "fibonacci",
+            ],
+        ),
+    ] {
+        let ended = run(of[0], &[&of[1..], &["--json"]].concat());
+        let object = ended.object();
+        ended.says_what_failed(&object);
+        assert_eq!(object["error"]["kind"], "does_not_fit", "{of:?}");
+        let line = ended.error_line();
+        assert!(
+            line.contains(flag) && line.contains("available: "),
+            "{line}"
+        );
+    }
+    for (flag, of) in [
+        ("--n ", &["heat", "--n", most][..]),
+        (
+            "--nb",
+            &["blackscholes", "--options", "4294967296", "--nb", "1"],
+        ),
+        (
+            "--swaptions",
+            &["swaptions", "--swaptions", "1000000000000"],
+        ),
+        ("--swaptions", &["swaptions", "--swaptions", most]),
+        ("--nodes", &["shallow_water", "--nodes", most]),
+        (
+            "--nodes",
+            &["shallow_water", "--nodes", most, "--places", "fibonacci"],
+        ),
+    ] {
+        let ended = run(of[0], &of[1..]);
+        let line = ended.is_a_bad_argument();
+        assert!(line.contains(flag), "{line}");
+    }
+}
+
+/// All passes were measured first, for minutes.
+#[test]
+fn a_file_of_costs_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let ended = run("calibrate", &["--costs", "/nowhere/costs.json", "--json"]);
+    let object = ended.object();
+    ended.says_what_failed(&object);
+    assert_eq!(object["error"]["kind"], "output_unwritable", "{object}");
+    assert!(ended.seconds < 10.0, "{} s", ended.seconds);
+}
+
+#[test]
+fn a_file_of_no_nodes_is_named() {
+    let ended = run("shallow_water", &["--input", "/dev/null", "--json"]);
+    let object = ended.object();
+    assert_eq!(object["error"]["kind"], "too_few_nodes", "{object}");
+    assert!(ended.error_line().contains("/dev/null"));
+}

@@ -131,6 +131,14 @@ impl Failure {
         Failure::new("malformed_input", message)
     }
 
+    /// The same, said of a file.
+    pub fn about(self, path: &Path) -> Self {
+        Failure {
+            message: format!("{}: {}", path.display(), self.message),
+            ..self
+        }
+    }
+
     /// A file that cannot be written.
     pub fn output_unwritable(path: &Path, error: impl fmt::Display) -> Self {
         Failure::new("output_unwritable", format!("{}: {error}", path.display()))

@@ -21,6 +21,17 @@ pub fn memory_of(runtime: &Runtime) -> u64 {
     free / runtime.n_ranks_here() as u64
 }
 
+/// Refuses what this rank would hold outside of matrices, as far as it is known before it is made, if there is
+/// no room for so many bytes; `asked` are the words that asked for it.
+pub fn expect_room(asked: &str, bytes: u128, runtime: &Runtime) -> Result<(), Failure> {
+    let needs = Needs {
+        held: bytes,
+        ..Needs::default()
+    };
+    let refused = |error| Failure::new("does_not_fit", format!("{asked}: {error}"));
+    needs.expect_room(memory_of(runtime)).map_err(refused)
+}
+
 /// The same for each of ranks that are not started; `None` where they would not be on this machine.
 fn memory_of_planned(flags: &Flags, runtime: &Runtime) -> Option<u64> {
     let Some(n_ranks) = flags.n_unstarted() else {
