@@ -338,9 +338,11 @@ impl Slots {
             n_cols: nt.saturating_sub(first_col).div_ceil(grid.q()),
             structure,
         };
+        // Names of tasks have 32 bits for a row or a column of tiles.
+        let are_numbered = mt.min(nt) == 0 || mt.max(nt) <= u32::MAX as usize;
         match slots.n_rows.checked_mul(slots.n_cols) {
-            Some(_) => Ok(slots),
-            None => Err(LayoutError::TooManyTiles { mt, nt }),
+            Some(_) if are_numbered => Ok(slots),
+            _ => Err(LayoutError::TooManyTiles { mt, nt }),
         }
     }
 
@@ -422,7 +424,7 @@ pub enum LayoutError {
         /// How many there are.
         n_ranks: usize,
     },
-    /// The tiles cannot be counted.
+    /// The tiles cannot be counted, or there are 2³² rows or columns of them, or more.
     TooManyTiles {
         /// Rows of tiles.
         mt: usize,
@@ -442,7 +444,7 @@ impl fmt::Display for LayoutError {
             ),
             LayoutError::TooManyTiles { mt, nt } => write!(
                 f,
-                "{mt} x {nt} tiles are too many to be counted (choose a larger tile order)"
+                "{mt} x {nt} tiles are too many to be numbered (choose a larger tile order)"
             ),
         }
     }
@@ -532,6 +534,21 @@ mod tests {
             Layout::lower(usize::MAX, 1),
         ] {
             assert!(matches!(layout, Err(LayoutError::TooManyTiles { .. })));
+        }
+    }
+
+    /// Tasks number tiles by 32 bits: what lay behind was not computed, and nobody said so.
+    #[test]
+    fn a_matrix_of_more_tiles_along_a_side_than_can_be_numbered_is_refused_on_any_grid() {
+        let most = u32::MAX as usize;
+        let grid = Distribution::BlockCyclic(Grid::new(64, 1).unwrap());
+        let of = |rows, cols| Layout::general(rows, cols, 1)?.distributed(grid, Rank(3));
+        assert!(of(most, 1).is_ok() && of(1, most).is_ok());
+        for (mt, nt) in [(most + 1, 1), (1, most + 1)] {
+            assert_eq!(
+                of(mt, nt).unwrap_err(),
+                LayoutError::TooManyTiles { mt, nt }
+            );
         }
     }
 
