@@ -6,8 +6,9 @@
 //! lock: so no task parks for what has come.
 //!
 //! # Orderings
-//! The count is written under the lock and read without it: a release and an acquire, so that a task
-//! that sees the count also sees what the counted accesses did. What was inserted is the inserting thread's
+//! The count is kept under the lock, and written to where it is read without: a release and an acquire, so
+//! that a task that sees the count also sees what the counted accesses did. (Nobody loads it before that
+//! store: loom's models would then miss it if the store released nothing.) What was inserted is the inserting thread's
 //! alone, and neither locked nor ordered.
 
 use super::law::{InsertedByOne, Mode};
@@ -22,6 +23,7 @@ pub(crate) type Woken = SmallVec<[Word; 8]>;
 
 /// See the [module](self).
 pub(crate) struct Versions {
+    /// The count of the state, to be read without its lock.
     finished: AtomicU64,
     /// Accesses that require so many, or more, find a datum that a failed task left.
     spoilt_from: AtomicU64,
@@ -31,6 +33,8 @@ pub(crate) struct Versions {
 
 #[derive(Default)]
 struct VersionsState {
+    /// How many accesses have finished.
+    finished: u64,
     parked: Parked,
     /// Whether a task that commutes is at work.
     busy: bool,
@@ -117,8 +121,7 @@ impl Versions {
     /// Parks a task until so many accesses have finished; false if they have meanwhile.
     pub fn park(&self, required: u64, task: Word) -> bool {
         let mut state = lock(&self.state);
-        // Relaxed: the lock orders it.
-        let parks = self.finished.load(Ordering::Relaxed) < required;
+        let parks = state.finished < required;
         if parks {
             state.parked.push(required, task);
         }
@@ -176,7 +179,8 @@ impl Versions {
             // Those of its own group required as much, and are not concerned.
             self.spoilt_from.fetch_min(required + 1, Ordering::Relaxed);
         }
-        let finished = self.finished.load(Ordering::Relaxed) + 1;
+        state.finished += 1;
+        let finished = state.finished;
         self.finished.store(finished, Ordering::Release);
         while let Some(task) = state.parked.pop(finished) {
             woken.push(task);
