@@ -253,6 +253,24 @@ mod loom_models {
             }
         }
 
+        /// A thread that writes, and tells whom that wakes.
+        fn write(self: Arc<Self>, required: u64) -> thread::JoinHandle<()> {
+            thread::spawn(move || {
+                self.add();
+                let mut woken = Woken::new();
+                self.versions.finish(required, false, &mut woken);
+                self.tell(&woken);
+            })
+        }
+
+        /// Reads what one write has left, and waits for it if it must.
+        fn read(&self, required: u64) {
+            if !self.versions.have_finished(required) && self.versions.park(required, 7) {
+                self.wait();
+            }
+            assert_eq!(self.value(), 1);
+        }
+
         fn wait(&self) {
             while !self.woken.load(Ordering::Acquire) {
                 thread::yield_now();
@@ -266,17 +284,8 @@ mod loom_models {
             let model = Model::new();
             let (first, second) = (Mode::Write, Mode::Read);
             let (write, read) = (model.versions.insert(first), model.versions.insert(second));
-            let writer = model.clone();
-            let writing = thread::spawn(move || {
-                writer.add();
-                let mut woken = Woken::new();
-                writer.versions.finish(write, false, &mut woken);
-                writer.tell(&woken);
-            });
-            if !model.versions.have_finished(read) && model.versions.park(read, 7) {
-                model.wait();
-            }
-            assert_eq!(model.value(), 1);
+            let writing = model.clone().write(write);
+            model.read(read);
             writing.join().unwrap();
         });
     }
@@ -287,19 +296,10 @@ mod loom_models {
         loom::model(|| {
             let model = Model::new();
             let write = model.versions.insert(Mode::Write);
-            let writer = model.clone();
-            let writing = thread::spawn(move || {
-                writer.add();
-                let mut woken = Woken::new();
-                writer.versions.finish(write, false, &mut woken);
-                writer.tell(&woken);
-            });
+            let writing = model.clone().write(write);
             let read = model.versions.insert(Mode::Read);
             assert_eq!((write, read), (0, 1));
-            if !model.versions.have_finished(read) && model.versions.park(read, 7) {
-                model.wait();
-            }
-            assert_eq!(model.value(), 1);
+            model.read(read);
             writing.join().unwrap();
         });
     }
