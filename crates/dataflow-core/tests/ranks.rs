@@ -532,9 +532,12 @@ fn roots_that_panic_when_they_are_asked_for_are_the_same_error_on_all_ranks() {
             Ok(())
         }
     }
-    let (ended, _) = on_ranks(2, (1, 2), |courier| {
-        run_across(&Rootless, &Context::new(&Inline).across(courier)).unwrap_err()
-    });
+    let all = || {
+        on_ranks(2, (1, 2), |courier| {
+            run_across(&Rootless, &Context::new(&Inline).across(courier)).unwrap_err()
+        })
+    };
+    let (ended, _) = within(|| "roots that panic".to_string(), all);
     for error in ended {
         let told = (error.kind(), error.rank(), error.message());
         let text = "panicked between tasks: no roots here";
