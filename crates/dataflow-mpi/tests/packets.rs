@@ -5,17 +5,20 @@
 use dataflow_core::port::{Arrival, Courier, Failure, Heap, Inbox, Line, Parcel, Pulse, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::tcp::{Mesh, Tcp, Token};
-use dataflow_mpi::{Bell, Drive, Host, Machine, Messenger, Settings, Thread};
+use dataflow_mpi::{Bell, Drive, Host, Machine, Messenger, Settings, Thread, Turn};
 use smallvec::smallvec;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The machine, whose time stands still unless the test lets it pass.
+/// The machine, whose time stands still unless the test lets it pass, and whose helpers act only while a
+/// run opens or closes: one that is awake in between sees how much of that time passes at once, and sends
+/// what is held back.
 struct Stopped {
     machine: Arc<Machine>,
+    has_helpers: Arc<RwLock<bool>>,
     micros: AtomicU64,
     /// Whether workers that wait look for no time at all.
     is_virtual: bool,
@@ -24,6 +27,11 @@ struct Stopped {
 impl Stopped {
     fn pass(&self, micros: u64) {
         self.micros.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    /// Helpers act from now on, or none is in a turn any more.
+    fn has_helpers(&self, whether: bool) {
+        *self.has_helpers.write().unwrap() = whether;
     }
 }
 
@@ -41,12 +49,24 @@ impl Host for Stopped {
     ) -> Result<Box<dyn Thread>, String> {
         self.machine.start(name, body)
     }
+    fn start_turns(
+        &self,
+        name: String,
+        mut body: Box<dyn FnMut() -> Turn + Send>,
+    ) -> Result<Box<dyn Thread>, String> {
+        let (has_helpers, bell) = (self.has_helpers.clone(), self.bell());
+        let turn = move || match *has_helpers.read().unwrap() {
+            true => body(),
+            false => Turn::Rests(bell.clone(), Some(Duration::from_millis(1))),
+        };
+        self.machine.start_turns(name, Box::new(turn))
+    }
     fn is_virtual(&self) -> bool {
         self.is_virtual
     }
 }
 
-/// Counts what arrives; at work until the end, so the helper has no reason to look.
+/// Counts what arrives; at work until the end.
 #[derive(Default)]
 struct Counting {
     came: AtomicU64,
@@ -113,6 +133,7 @@ impl Pair {
     fn on(is_virtual: bool) -> Self {
         let host = Arc::new(Stopped {
             machine: Machine::new(),
+            has_helpers: Arc::new(RwLock::new(true)),
             micros: AtomicU64::new(1_000_000),
             is_virtual,
         });
@@ -133,6 +154,7 @@ impl Pair {
             let there = ranks.spawn(|| open(&other, 1));
             (open(&messenger, 0), there.join().unwrap())
         });
+        host.has_helpers(false);
         here.poll();
         host.pass(1_000);
         Pair {
@@ -152,6 +174,7 @@ impl Pair {
     /// The other rank posts; whether this one then has `n` in all.
     fn hear(&self, n: u64) -> bool {
         self.there.post(word_for(0));
+        self.there.poll();
         self.there.lingers(false, &mut None);
         Self::come(&self.came[0], n, &*self.here)
     }
@@ -179,6 +202,7 @@ impl Pair {
         for inbox in &self.came {
             inbox.has_ended.store(true, Ordering::SeqCst);
         }
+        self.host.has_helpers(true);
         thread::scope(|ranks| {
             let there = ranks.spawn(|| self.there.close(None).unwrap());
             assert_eq!(self.here.close(None).unwrap(), None);
