@@ -250,9 +250,14 @@ fn three_columns_of_lookahead_hold_two_thirds_of_what_no_bound_holds_and_take_no
     assert!(seconds < 1.02 * shortest, "{seconds} s after {shortest}");
 }
 
-/// A product of matrices of order 640 in tiles of order 32 on 2 × 2 ranks, of which rank 1 reaches rank 0 by a
-/// slow link only: the most bytes of others' tiles that a rank held, and what all ranks sent.
-fn held_behind_a_slow_link(settings: &Settings) -> (usize, Counters) {
+/// A product of matrices of `nt` × `nt` tiles of order 32 on a grid of four ranks, of which some reach one by
+/// a slow link only: the most bytes of others' tiles that a rank held, and what all ranks sent.
+fn held_behind_slow_links(
+    nt: usize,
+    (p, q): (u32, u32),
+    slow: &[(u32, u32)],
+    settings: &Settings,
+) -> (usize, Counters) {
     let counters: Vec<Arc<Held>> = (0..4).map(|_| Arc::default()).collect();
     let received = counters.clone();
     let memory = move |rank: Rank| -> Arc<dyn Memory> {
@@ -261,13 +266,16 @@ fn held_behind_a_slow_link(settings: &Settings) -> (usize, Counters) {
         Arc::new(Counting { held, memory })
     };
     let weather = Weather {
-        slow_links: vec![(Rank(1), Rank(0), 1e6)],
+        slow_links: slow
+            .iter()
+            .map(|&(from, to)| (Rank(from), Rank(to), 1e6))
+            .collect(),
         ..Weather::default()
     };
-    let sent = on_ranks(weather, 4, settings, memory, |world, messenger| {
+    let sent = on_ranks(weather, 4, settings, memory, move |world, messenger| {
         let rank = messenger.rank();
-        let grid = Distribution::BlockCyclic(Grid::new(2, 2).unwrap());
-        let layout = Layout::general(640, 640, 32).unwrap();
+        let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+        let layout = Layout::general(32 * nt, 32 * nt, 32).unwrap();
         let layout = layout.distributed(grid, rank).unwrap();
         let [a, b, c] = [1, 2, 3].map(|seed| {
             TiledMatrix::<f64>::from_entries_in(layout, Arc::new(Heap), &Random::new(seed))
@@ -284,18 +292,24 @@ fn held_behind_a_slow_link(settings: &Settings) -> (usize, Counters) {
     (peaks.max().unwrap(), sent.unwrap()[0])
 }
 
+const TILE: usize = 32 * 32 * 8;
+
+/// A rank takes so many tiles that it does not use yet.
+fn holding(tiles: usize) -> Settings {
+    Settings {
+        held_bytes: tiles.saturating_mul(TILE),
+        window_bytes: 8 * TILE,
+        ..Settings::default()
+    }
+}
+
 /// All tiles are announced before the first is needed; those of B come at once, those of A slowly.
 #[test]
 fn a_product_holds_what_it_is_allowed_to_what_is_asked_for_and_two_steps_of_others_tiles() {
-    const TILE: usize = 32 * 32 * 8;
     // Of 20 × 20 tiles of A and of B half go to one other rank each.
     let (messages, all) = (800, 200 * TILE);
-    let settings = |held_bytes| Settings {
-        held_bytes,
-        window_bytes: 8 * TILE,
-        ..Settings::default()
-    };
-    let (held, sent) = held_behind_a_slow_link(&settings(16 * TILE));
+    let held_with = |tiles| held_behind_slow_links(20, (2, 2), &[(1, 0)], &holding(tiles));
+    let (held, sent) = held_with(16);
     assert_eq!(
         (sent.messages, sent.bytes()),
         (messages, messages * TILE as u64)
@@ -303,7 +317,30 @@ fn a_product_holds_what_it_is_allowed_to_what_is_asked_for_and_two_steps_of_othe
     // A step takes ten tiles of A and ten of B.
     let allowed = (16 + 8 + 2 * 20) * TILE;
     assert!(held <= allowed, "{held} bytes, {allowed} allowed");
-    let (unbounded, sent) = held_behind_a_slow_link(&settings(usize::MAX));
+    let (unbounded, sent) = held_with(usize::MAX);
     assert_eq!(sent.messages, messages);
     assert!(2 * unbounded > all, "{unbounded} of {all} bytes");
+}
+
+/// A rank kept what it passed on until those below had asked for it, however much that was: 192 tiles
+/// of 20 × 20, and 784 of 40 × 40.
+#[test]
+fn what_a_rank_passes_on_is_bounded_with_what_it_uses_itself_however_large_the_matrix() {
+    for nt in [20, 40] {
+        let slow = [(1, 3), (2, 3)];
+        let held_with = |tiles| held_behind_slow_links(nt, (1, 4), &slow, &holding(tiles));
+        let (held, sent) = held_with(16);
+        // Each tile of A goes to the three others.
+        let messages = (3 * nt * nt) as u64;
+        assert_eq!(
+            (sent.messages, sent.bytes()),
+            (messages, messages * TILE as u64)
+        );
+        let allowed = (16 + 8 + 2 * nt) * TILE;
+        assert!(held <= allowed, "{held} bytes, {allowed} allowed");
+        let (unbounded, sent) = held_with(usize::MAX);
+        println!("{nt}: {held}, {unbounded}");
+        assert_eq!(sent.messages, messages);
+        assert!(unbounded > 2 * allowed || nt == 20, "{unbounded} bytes");
+    }
 }

@@ -5,6 +5,9 @@
 //! under way; one datum (or part of one) is always allowed, so every run moves on.
 //! What a transport cannot carry at once is asked for in parts.
 //!
+//! Who is to pass an activation on and takes no more data is relieved of that: its sender, who has
+//! them all until the first is asked for, gives them to those below itself.
+//!
 //! # Law
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
 //! datum that was unclaimed is given out once, whole, in order.
@@ -12,12 +15,12 @@
 use crate::broadcast::TreeShape;
 use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
-use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Ranks};
+use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +32,16 @@ pub type Promised = (u16, SmallVec<[u8; 32]>, usize);
 #[derive(Default)]
 pub struct Unclaimed {
     data: BTreeMap<(Rank, u32, u16), Offered>,
+    /// What ranks shall pass on of which none has asked for anything yet.
+    duties: BTreeMap<(Rank, u32), Duty>,
+}
+
+/// A parcel for all ranks below one.
+pub struct Duty {
+    /// To them, in the order of the tree.
+    pub parcel: Parcel,
+    /// Which tree.
+    pub shape: TreeShape,
 }
 
 struct Offered {
@@ -54,6 +67,30 @@ impl Unclaimed {
         self.data.insert((to, number, position), offered);
     }
 
+    /// Data of that activation were put here, and `to` shall pass it on.
+    pub fn charge(&mut self, to: Rank, number: u32, duty: Duty) {
+        self.duties.insert((to, number), duty);
+    }
+
+    /// Whether somebody may still hand back what it was to pass on.
+    pub fn has_duties(&self) -> bool {
+        !self.duties.is_empty()
+    }
+
+    /// A rank does not pass an activation on: what it should have sent, and to whom.
+    ///
+    /// # Errors
+    /// If it should not, or has asked for data of it.
+    pub fn relieve(&mut self, to: Rank, number: u32) -> Result<Duty, Malformed> {
+        let duty = self.duties.remove(&(to, number));
+        duty.ok_or_else(|| {
+            let text = "which it was not to pass on, or of which it has asked for data";
+            Malformed(format!(
+                "{to} wants to be relieved of activation {number}, {text}"
+            ))
+        })
+    }
+
     /// What is there of an activation holds this until it has left.
     pub fn hold(&mut self, to: Rank, number: u32, held: &KeepAlive) {
         let of_it = (to, number, 0)..=(to, number, u16::MAX);
@@ -65,11 +102,9 @@ impl Unclaimed {
     /// Drops all data, one by one: of two that panic as one collection drops them the second would end
     /// the process.
     pub fn drop_each(self) {
-        for (_, offered) in self.data {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(offered))) {
-                std::mem::forget(panic); // it may panic in turn
-            }
-        }
+        let flows = self.duties.into_values().flat_map(|duty| duty.parcel.flows);
+        flows.for_each(drop_guarded);
+        self.data.into_values().for_each(drop_guarded);
     }
 
     /// Whether nobody has anything to ask for.
@@ -103,6 +138,7 @@ impl Unclaimed {
             let text = format!("of which {} to {} are there", offered.given, offered.size);
             return Err(unknown(text));
         }
+        self.duties.remove(&(to, get.number));
         offered.given += length;
         let load = offered
             .load
@@ -116,6 +152,12 @@ impl Unclaimed {
     }
 }
 
+fn drop_guarded<T>(data: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(data))) {
+        std::mem::forget(panic); // it may panic in turn
+    }
+}
+
 /// Data that were announced to this rank and have not all arrived.
 pub struct Wanted {
     window: usize,
@@ -123,6 +165,8 @@ pub struct Wanted {
     /// What to ask for: most urgent first, then oldest.
     next: BinaryHeap<(i64, Reverse<u64>, Reverse<u16>)>,
     parcels: BTreeMap<u64, Incomplete>,
+    /// Of which nothing was asked for yet, and which go on from here.
+    duties: BTreeSet<u64>,
     announced: u64,
     under_way: BTreeMap<(Rank, u32), Request>,
     bytes: usize,
@@ -215,6 +259,7 @@ impl Wanted {
             longest,
             next: BinaryHeap::new(),
             parcels: BTreeMap::new(),
+            duties: BTreeSet::new(),
             announced: 0,
             under_way: BTreeMap::new(),
             bytes: 0,
@@ -262,7 +307,22 @@ impl Wanted {
             arrival: parcel.arrival,
             begun: false,
         };
+        if incomplete.onward.is_some() {
+            self.duties.insert(key);
+        }
         self.parcels.insert(key, incomplete);
+    }
+
+    /// Whether there is something to pass on of which nothing was asked for.
+    pub fn has_duties(&self) -> bool {
+        !self.duties.is_empty()
+    }
+
+    /// The next of those goes on from here no more: who sent it, and its number.
+    pub fn next_relief(&mut self) -> Option<(Rank, u32)> {
+        let parcel = self.parcels.get_mut(&self.duties.pop_first()?)?;
+        parcel.onward = None;
+        Some((parcel.from, parcel.number))
     }
 
     /// The next thing to ask for, if the window allows: of whom, what, and room for it.
@@ -278,6 +338,7 @@ impl Wanted {
         }
         let tag = self.tags.next(from, &self.under_way)?;
         self.next.pop();
+        self.duties.remove(&key);
         self.bytes += bytes;
         let asked = Request {
             parcel: key,
@@ -381,6 +442,7 @@ impl Wanted {
     /// Forgets all parcels, and says how many; data under way still arrive.
     pub fn stop(&mut self) -> usize {
         self.next.clear();
+        self.duties.clear();
         std::mem::take(&mut self.parcels).len()
     }
 

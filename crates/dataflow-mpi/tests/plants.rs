@@ -1,6 +1,6 @@
 //! A bug in each kind of message is found by what these tests look at.
 //!
-//! Three ranks live through a story; a verdict is passed on it, as any test of this crate would:
+//! Three or four ranks live through a story; a verdict is passed on it, as any test of this crate would:
 //! results, errors, counters, and that the world comes to its end. Without a bug every verdict is
 //! good. Then a bug is planted in what the ranks say, and the verdict must not be.
 
@@ -28,6 +28,8 @@ enum Story {
     Stalled,
     /// A body fails and stops the run.
     Failing,
+    /// Ranks that take no more than they need shall pass on along trees, and hand that back.
+    Sated,
     /// One body takes a minute.
     Patient,
     /// Rank 1 leaves after the first of two runs.
@@ -54,7 +56,7 @@ impl Story {
         let mut graph = match self {
             Story::Stalled => Graph::new(3, chain([1e-3; 3])),
             Story::Patient => Graph::new(3, chain([60.0, 0.0, 0.0])),
-            _ => Graph::random(7, 3, 200),
+            _ => Graph::random(7, self.n_ranks(), 200),
         };
         let changed = Arc::get_mut(&mut graph).unwrap();
         match self {
@@ -63,6 +65,13 @@ impl Story {
             _ => {}
         }
         graph
+    }
+
+    fn n_ranks(self) -> usize {
+        match self {
+            Story::Sated => 4, // of three, none passes on
+            _ => 3,
+        }
     }
 
     fn n_runs(self) -> usize {
@@ -83,7 +92,7 @@ impl Story {
             Ok(_) => false,
         };
         match (self, ends) {
-            (Story::Plain | Story::Blocking | Story::Patient, ends) => {
+            (Story::Plain | Story::Blocking | Story::Sated | Story::Patient, ends) => {
                 of(ends.iter().all(End::is_good))
             }
             (Story::Stalled, [end]) => of(end.stalled || end.complete),
@@ -110,23 +119,35 @@ fn verdict(story: Story, bug: Bug) -> Result<(), String> {
     let settings = Settings {
         credit_bytes: 8 << 10,
         blocking: story == Story::Blocking,
-        ..Settings::default()
+        ..match story {
+            Story::Sated => Settings {
+                star_ranks: 1,
+                held_bytes: 0,
+                ..Settings::default()
+            },
+            _ => Settings::default(),
+        }
     };
     let graph = story.graph();
     let crossing = graph.crossing();
     let world = catch_unwind(AssertUnwindSafe(|| {
-        in_world(weather, 3, &settings, move |messenger, world| {
-            tamper(&messenger, story, bug.clone());
-            let host = world.host(messenger.rank());
-            let is_leaving = story == Story::Leaving && messenger.rank() == Rank(1);
-            let n_runs = if is_leaving { 1 } else { story.n_runs() };
-            let runs = (0..n_runs).map(|_| run(&graph, &messenger, &*host));
-            let ends: Vec<End> = runs.collect();
-            if !is_leaving {
-                spend(Duration::from_secs(15)); // what is still under way arrives
-            }
-            (ends, messenger.counters())
-        })
+        in_world(
+            weather,
+            story.n_ranks(),
+            &settings,
+            move |messenger, world| {
+                tamper(&messenger, story, bug.clone());
+                let host = world.host(messenger.rank());
+                let is_leaving = story == Story::Leaving && messenger.rank() == Rank(1);
+                let n_runs = if is_leaving { 1 } else { story.n_runs() };
+                let runs = (0..n_runs).map(|_| run(&graph, &messenger, &*host));
+                let ends: Vec<End> = runs.collect();
+                if !is_leaving {
+                    spend(Duration::from_secs(15)); // what is still under way arrives
+                }
+                (ends, messenger.counters())
+            },
+        )
     }));
     let world = world.map_err(|_| "a rank panicked")?;
     let told = world.map_err(|hung| hung.to_string())?.told;
@@ -224,7 +245,7 @@ fn change(message: &mut Message<'_>) {
         }
         Message::Get(get) => get.offset += 1,
         Message::Credit { arrived } => *arrived += 1 << 40,
-        Message::Receipt { number } => *number += 1 << 20,
+        Message::Receipt { number } | Message::Relieve { number } => *number += 1 << 20,
         Message::Tally { tally, .. } => tally.sent += 1,
         Message::Wave { round } | Message::Quiet { round } => *round += 7,
         Message::Close(account) | Message::Closed(account) => account.numbers[1] += 1,
@@ -243,6 +264,7 @@ fn bugs_of(kind: Kind) -> (Story, &'static [Fault]) {
     match kind {
         Kind::Hello | Kind::Welcome => (Story::Plain, &[Dropped, Doubled, Changed, NeverSaid]),
         Kind::Activate | Kind::Get => (Story::Plain, &[Dropped, Doubled, Changed, NeverSaid]),
+        Kind::Relieve => (Story::Sated, &[Dropped, Doubled, Changed, NeverSaid]),
         Kind::Close => (Story::Plain, &[Dropped, Doubled, Changed, NeverSaid]),
         Kind::Closed => (Story::Plain, &[Dropped, NeverSaid]),
         // A credit lost is made good by the next one; that it was lost is counted.
@@ -259,9 +281,10 @@ fn bugs_of(kind: Kind) -> (Story, &'static [Fault]) {
     }
 }
 
-const ALL: [Story; 7] = [
+const ALL: [Story; 8] = [
     Story::Plain,
     Story::Blocking,
+    Story::Sated,
     Story::Stalled,
     Story::Failing,
     Story::Patient,

@@ -148,6 +148,7 @@ pub struct Pulse {
 }
 
 /// Outputs of one task for other ranks, the same for each of them.
+#[derive(Clone)]
 pub struct Parcel {
     /// The ranks that get it, ascending.
     pub to: Ranks,

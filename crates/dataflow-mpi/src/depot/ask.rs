@@ -1,5 +1,8 @@
 //! Ask: for data that were announced, and for more of what is small, by returning credit.
 //!
+//! Who takes no more for a while, or passes on too much already, does not pass on either what it has not
+//! asked for: those below may need it.
+//!
 //! # Law
 //! While more has come than tasks use, neither is done, unless nothing can run without or the run has ended.
 
@@ -11,8 +14,18 @@ impl Depot {
     /// Whether so much has come that is not used yet that no more is taken while there are tasks to
     /// run. Whoever waits inside a task for another rank is no task that runs.
     fn is_sated(&self) -> bool {
+        self.is_too_much(self.run.held())
+    }
+
+    /// Whether so much lies here that no more is passed on: of what is not used yet, or of what others
+    /// have not read.
+    fn is_laden(&self) -> bool {
+        self.is_too_much(self.run.held().max(self.run.passing.bytes()))
+    }
+
+    fn is_too_much(&self, bytes: u64) -> bool {
         let most = self.settings.held_bytes as u64;
-        !self.settings.blocking && self.run.held() >= most && !self.run.stopped
+        !self.settings.blocking && bytes >= most && !self.run.stopped
     }
 
     /// Whether something is not asked for, or no credit returned, for that reason.
@@ -28,6 +41,9 @@ impl Depot {
 
     /// Asks for data as far as the window allows.
     pub(super) fn ask(&mut self, now: Duration) {
+        if self.run.wanted.has_duties() && self.is_laden() {
+            self.hand_back_duties();
+        }
         while self.may_ask()
             && let Some((from, get, room)) = self.run.wanted.ask(&*self.memory, now)
         {
@@ -42,6 +58,14 @@ impl Depot {
             self.actions.push_back(Action::Receive(from, get.tag, room));
             self.say(from, Message::Get(get));
             self.run.peer(from).question = Some(self.outbox.packets_to(from));
+        }
+    }
+
+    /// What this rank was to pass on comes to those below from whoever has it.
+    #[cold]
+    fn hand_back_duties(&mut self) {
+        while let Some((from, number)) = self.run.wanted.next_relief() {
+            self.say(from, Message::Relieve { number });
         }
     }
 

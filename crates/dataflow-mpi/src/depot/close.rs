@@ -27,7 +27,9 @@ impl Depot {
         }
         // Also nothing said waits to leave, so that the counters have it.
         let settled = self.run.wanted.is_settled() && !self.outbox.has_waiting();
-        if self.run.closed && !self.run.accounted && settled {
+        // And nobody can hand back to it what it would have to send.
+        let is_free = self.run.stopped || !self.run.unclaimed.has_duties();
+        if self.run.closed && !self.run.accounted && settled && is_free {
             self.run.accounted = true;
             let failure = self.run.failure.clone();
             self.run

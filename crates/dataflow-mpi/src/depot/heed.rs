@@ -128,6 +128,10 @@ impl Depot {
                 self.outbox.hears_from(from);
                 return self.heed_activate(from, activate);
             }
+            Message::Relieve { number } => {
+                let duty = self.run.unclaimed.relieve(from, number)?;
+                self.fulfil(&duty);
+            }
             Message::Get(get) => {
                 let payload = self.run.unclaimed.give(from, &get)?;
                 self.actions.push_back(Action::Data(from, get.tag, payload));

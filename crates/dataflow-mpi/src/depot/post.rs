@@ -1,15 +1,13 @@
 //! Out with parcels: inline while small and on credit, else announced and put among what is unclaimed.
 //!
 //! To many ranks they go along a tree. Who gets one is told who is below him and passes it on as
-//! soon as its data are there: that takes no worker, so it waits for no body. But its data are asked
-//! for as if they were for him alone: those below wait while he takes no more, and what they have not
-//! asked for lies here, uncounted.
+//! soon as its data are there: that takes no worker, so it waits for no body. While he takes no more
+//! he hands that duty back, and who sent it to him sends it to those below, too.
 
-use super::relay::relayed;
 use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
 use crate::failure;
-use crate::rendezvous::Complete;
+use crate::rendezvous::{Complete, Duty};
 use crate::wire::{Activate, Announced, Message, Onward, Output};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
@@ -91,21 +89,29 @@ impl Depot {
         let arrival = &mut parcel.arrival;
         let flows = arrival.flows.iter_mut().map(|(flow, goods)| {
             let cargo = goods.take().map(|came| {
-                let (here, cargo) = relayed(came, &self.memory);
+                let (here, cargo) = self.run.passing.relayed(came, &self.memory);
                 *goods = Some(here);
                 cargo
             });
             (*flow, cargo)
         });
-        let relay = Parcel {
+        let parcel = Parcel {
             to: onward.below,
             task: arrival.task.clone(),
             poisoned: arrival.poisoned,
             priority: onward.priority,
             flows: flows.collect(),
         };
-        let branches = onward.shape.branches(&relay.to);
-        self.send_along(&relay, &branches, (onward.shape, false));
+        let shape = onward.shape;
+        self.fulfil(&Duty { parcel, shape });
+    }
+
+    /// Sends what is to be passed on, unless nothing is said any more.
+    pub(super) fn fulfil(&mut self, Duty { parcel, shape }: &Duty) {
+        if !self.is_mute() {
+            let branches = shape.branches(&parcel.to);
+            self.send_along(parcel, &branches, (*shape, false));
+        }
     }
 
     /// Says a parcel to one rank; its number on the way there.
@@ -138,6 +144,16 @@ impl Depot {
             onward: (!below.is_empty()).then_some(onward),
             flows,
         };
+        if !below.is_empty() && self.run.unclaimed.holds(*to, number) {
+            let parcel = Parcel {
+                to: below.clone(),
+                ..parcel.clone()
+            };
+            let shape = leg.shape;
+            self.run
+                .unclaimed
+                .charge(*to, number, Duty { parcel, shape });
+        }
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
         self.say(*to, Message::Activate(activate));

@@ -2,24 +2,69 @@
 //!
 //! The engine gets the block that came, and those below in the tree read the same bytes. Who changes
 //! it first gets a copy, unless all of them have theirs; the block goes when the last of them does.
+//! While those below may read it, it counts as passed on.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::transport::Room;
 use dataflow_core::port::{Block, Cargo, Goods, Head, Memory};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Goods that came once: for the engine here, and for other ranks.
-pub(super) fn relayed(goods: Goods, memory: &Arc<dyn Memory>) -> (Goods, Arc<dyn Cargo>) {
-    let came = Arc::new(Came {
-        head: goods.head.clone(),
-        block: goods.body,
-    });
-    let body = Box::new(Lent {
-        held: Held::Shared(came.clone()),
-        memory: memory.clone(),
-    });
-    let head = goods.head;
-    (Goods { head, body }, came)
+/// Bytes of data that have come and that others have not all read.
+#[derive(Default)]
+pub(super) struct Passing(Arc<AtomicU64>);
+
+impl Passing {
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Goods that came once: for the engine here, and for other ranks.
+    pub fn relayed(&self, goods: Goods, memory: &Arc<dyn Memory>) -> (Goods, Arc<dyn Cargo>) {
+        let Goods { head, body: block } = goods;
+        let came = Arc::new(Came {
+            head: head.clone(),
+            block,
+        });
+        let body = Box::new(Lent {
+            held: Held::Shared(came.clone()),
+            memory: memory.clone(),
+        });
+        let bytes = self.0.clone();
+        bytes.fetch_add(came.size() as u64, Ordering::Relaxed);
+        (Goods { head, body }, Arc::new(PassedOn { came, bytes }))
+    }
+}
+
+/// A datum as those below get it.
+struct PassedOn {
+    came: Arc<Came>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Cargo for PassedOn {
+    fn head(&self) -> Head {
+        self.came.head()
+    }
+
+    fn size(&self) -> usize {
+        self.came.size()
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        self.came.body()
+    }
+
+    fn is_blank(&self) -> bool {
+        self.came.is_blank()
+    }
+}
+
+impl Drop for PassedOn {
+    fn drop(&mut self) {
+        // Relaxed, as all of it: whoever sees it late takes no more for a moment longer.
+        self.bytes.fetch_sub(self.size() as u64, Ordering::Relaxed);
+    }
 }
 
 /// A datum as it came.
@@ -122,7 +167,9 @@ mod tests {
             body.bytes_mut().copy_from_slice(b"abc");
             let came_at = body.bytes().as_ptr();
             let head = Head::new();
-            let (mut here, there) = relayed(Goods { head, body }, &memory);
+            let passing = Passing::default();
+            let (mut here, there) = passing.relayed(Goods { head, body }, &memory);
+            assert_eq!(passing.bytes(), 3);
             let there = others_read.then_some(there);
             here.body.bytes_mut()[0] = b'x';
             assert_eq!(here.body.bytes(), b"xbc");
@@ -133,6 +180,7 @@ mod tests {
                 drop(there);
                 assert!(came.upgrade().is_none(), "a copy keeps the block");
             }
+            assert_eq!(passing.bytes(), 0);
         }
     }
 }

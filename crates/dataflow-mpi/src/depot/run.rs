@@ -5,6 +5,7 @@
 //! its inbox.
 
 use super::followed::Followed;
+use super::relay::Passing;
 use crate::credit::Credit;
 use crate::peers::Peers;
 use crate::rendezvous::{Unclaimed, Wanted};
@@ -24,6 +25,8 @@ pub(super) struct Run {
     pub came: u64,
     /// Bytes of data that were handed to the inbox.
     pub handed: u64,
+    /// Those that go on from here.
+    pub passing: Passing,
     /// The smallest failure known here.
     pub failure: Option<Failure>,
     /// No further task starts, nothing more is delivered.
@@ -94,6 +97,7 @@ impl Run {
             pulse: Pulse::default(),
             came: 0,
             handed: 0,
+            passing: Passing::default(),
             failure: None,
             stopped: false,
             closed: false,

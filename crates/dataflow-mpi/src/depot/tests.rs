@@ -23,27 +23,29 @@ fn pair(limits: MessageLimits) -> [Depot; 2] {
 }
 
 /// Moves what leaves each depot to the other until nothing does; the other actions are returned.
-fn exchange(depots: &mut [Depot; 2]) -> Vec<(usize, Action)> {
+fn exchange(depots: &mut [Depot]) -> Vec<(usize, Action)> {
     exchange_at(depots, NOW)
 }
 
-fn exchange_at(depots: &mut [Depot; 2], now: Duration) -> Vec<(usize, Action)> {
+fn exchange_at(depots: &mut [Depot], now: Duration) -> Vec<(usize, Action)> {
     let mut others = vec![];
     let mut data = vec![];
     let mut rooms = vec![];
     loop {
         let mut moved = false;
-        for me in 0..2 {
-            let (from, to) = (Rank(me as u32), Rank(1 - me as u32));
+        for me in 0..depots.len() {
+            let from = Rank(me as u32);
             depots[me].drive(now);
             while let Some(action) = depots[me].next_action() {
                 moved = true;
                 match action {
-                    Action::Packet(_, bytes) => {
-                        depots[1 - me].event(Event::Packet { from, bytes }, now);
+                    Action::Packet(to, bytes) => {
+                        depots[to.0 as usize].event(Event::Packet { from, bytes }, now);
                         depots[me].event(Event::Sent(to), now);
                     }
-                    Action::Data(_, tag, payload) => data.push((1 - me, from, tag, payload)),
+                    Action::Data(to, tag, payload) => {
+                        data.push((to.0 as usize, from, tag, payload));
+                    }
                     Action::Receive(from, tag, room) => rooms.push((me, from, tag, room)),
                     other => others.push((me, other)),
                 }
@@ -72,7 +74,7 @@ fn exchange_at(depots: &mut [Depot; 2], now: Duration) -> Vec<(usize, Action)> {
     }
 }
 
-fn open(depots: &mut [Depot; 2]) {
+fn open(depots: &mut [Depot]) {
     depots
         .iter_mut()
         .for_each(|depot| depot.open(&Terms::default(), NOW));
@@ -82,7 +84,7 @@ fn open(depots: &mut [Depot; 2]) {
             .iter()
             .all(|(_, action)| matches!(action, Action::Opened(Ok(()))))
     );
-    assert_eq!(opened.len(), 2);
+    assert_eq!(opened.len(), depots.len());
 }
 
 struct Zeros(usize);
@@ -556,6 +558,70 @@ fn when_nothing_can_run_one_datum_is_asked_for_however_wide_the_window() {
     assert_eq!(delivered(1, false), 1, "nothing lies there unused");
     assert_eq!(delivered(5, false), 0);
     assert_eq!(delivered(0, true), 1);
+}
+
+/// Four ranks, of which rank 0 sends to all others along a tree, and one uses nothing.
+struct Passing {
+    depots: [Depot; 4],
+    sated: usize,
+}
+
+impl Passing {
+    fn new(sated: usize) -> Self {
+        let settings = Settings {
+            held_bytes: 15_000,
+            credit_bytes: 0,
+            star_ranks: 1,
+            ..Settings::default()
+        };
+        let depot = |rank| Depot::new(Rank(rank), 4, LIMITS, settings.clone(), Arc::new(Heap));
+        let mut depots = [0, 1, 2, 3].map(depot);
+        open(&mut depots);
+        Passing { depots, sated }
+    }
+
+    /// So much more is sent, one after another; how much each rank gets.
+    fn get(&mut self, n_posted: usize, idle: bool) -> [usize; 4] {
+        let mut get = [0; 4];
+        for _ in 0..n_posted.max(1) {
+            if n_posted > 0 {
+                let mut parcel = parcel(1, &[10_000]);
+                parcel.to = [1, 2, 3].map(Rank).into_iter().collect();
+                self.depots[0].post(parcel, false);
+            }
+            for (rank, depot) in self.depots.iter_mut().enumerate() {
+                depot.pulse(Pulse {
+                    count: 99,
+                    idle,
+                    used: if rank == self.sated { 0 } else { u64::MAX },
+                    ..Pulse::default()
+                });
+            }
+            for (rank, action) in exchange(&mut self.depots) {
+                get[rank] += usize::from(matches!(action, Action::Deliver(..)));
+            }
+        }
+        get
+    }
+}
+
+/// Those below waited until it took more; and what they did not take lay there, however much it was.
+#[test]
+fn a_rank_that_takes_no_more_neither_keeps_data_from_those_below_nor_those_above_from_theirs() {
+    for sated in 1..4 {
+        let mut ranks = Passing::new(sated);
+        assert_eq!(ranks.get(2, false), [0, 2, 2, 2], "less lies there");
+        let mut others = [0, 20, 20, 20];
+        others[sated] = 0;
+        assert_eq!(ranks.get(20, false), others, "{sated} is sated");
+        for depot in &ranks.depots {
+            let bytes = depot.run.passing.bytes();
+            assert!(bytes <= 20_000, "{} passes on {bytes}", depot.rank);
+        }
+        let mut last = [0; 4];
+        last[sated] = 1;
+        assert_eq!(ranks.get(0, true), last, "nothing else can run");
+    }
 }
 
 /// Moves packets until none goes but those that are held, which are returned.

@@ -169,6 +169,58 @@ fn a_datum_is_given_once_in_order_and_to_whom_it_was_announced() {
 }
 
 #[test]
+fn a_duty_can_be_handed_back_once_and_only_before_anything_of_it_was_asked_for() {
+    let mut unclaimed = Unclaimed::default();
+    for number in 0..3 {
+        unclaimed.put(Rank(2), (number, 0), Arc::new(Packed(vec![0; 10])));
+        let parcel = Parcel {
+            to: smallvec![Rank(3)],
+            task: smallvec![number],
+            poisoned: false,
+            priority: 0,
+            flows: smallvec![],
+        };
+        let shape = TreeShape::Binomial;
+        unclaimed.charge(Rank(2), number, Duty { parcel, shape });
+    }
+    let first = unclaimed.relieve(Rank(2), 0).unwrap();
+    assert_eq!((first.parcel.to[0], first.parcel.task[0]), (Rank(3), 0));
+    let get = Get {
+        number: 1,
+        position: 0,
+        tag: 1,
+        offset: 0,
+        length: 5,
+    };
+    assert!(unclaimed.give(Rank(2), &get).is_ok());
+    for (rank, number) in [(2, 0), (2, 1), (1, 2), (2, 3)] {
+        assert!(unclaimed.relieve(Rank(rank), number).is_err(), "{number}");
+    }
+    assert!(unclaimed.has_duties());
+    assert!(unclaimed.relieve(Rank(2), 2).is_ok() && !unclaimed.has_duties());
+}
+
+#[test]
+fn of_what_goes_on_that_is_handed_back_of_which_nothing_was_asked_for() {
+    let mut wanted = Wanted::new(10, 1000, 9);
+    for number in 0..4 {
+        let onward = Onward {
+            below: smallvec![Rank(3)],
+            shape: TreeShape::Binary,
+            priority: 0,
+        };
+        let mut parcel = parcel(number, 1);
+        parcel.onward = (number != 2).then(|| Box::new(onward));
+        wanted.announce(0, parcel, [(0, smallvec![7], 10)].into_iter());
+    }
+    let asked = ask_all(&mut wanted);
+    assert_eq!(asked.len(), 1, "the window is as wide as one");
+    let mut handed_back = || std::iter::from_fn(|| wanted.next_relief()).collect::<Vec<_>>();
+    assert_eq!(handed_back(), [(FROM, 1), (FROM, 3)]);
+    assert_eq!(handed_back(), []);
+}
+
+#[test]
 fn tags_are_used_again_as_late_as_possible_and_never_twice_at_once() {
     let mut wanted = Wanted::new(1000, 1000, 3);
     (0..5).for_each(|number| announce(&mut wanted, number, 0, &[10]));

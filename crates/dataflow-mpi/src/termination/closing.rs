@@ -1,9 +1,10 @@
 //! Closing: one sum over all ranks ends a run; the smallest failure is the same for all.
 //!
 //! # Law
-//! A rank adds its account when it runs nothing any more and nothing that it asked for is under
-//! way, so after the sum no data travel. Who has sent more than was delivered, or announced more
-//! than was fetched, has lost something: that is an error, not an end.
+//! A rank adds its account when it runs nothing any more, nothing that it asked for is under way, and
+//! nobody can hand back to it what was to be passed on: so after the sum no data travel. Who has sent
+//! more than was delivered, or announced more than was fetched, has lost something: that is an error,
+//! not an end.
 
 use crate::counters::Counters;
 use crate::family::Family;

@@ -4,7 +4,7 @@ use super::bytes::{Malformed, Reader, Write};
 use dataflow_core::rank::Rank;
 
 /// The first bytes of every packet.
-pub const MAGIC: u32 = u32::from_le_bytes(*b"dfr2");
+pub const MAGIC: u32 = u32::from_le_bytes(*b"dfr3");
 
 /// The beginning of a packet; the rest of it is the next part of the sender's stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,8 @@ kinds! {
     Welcome = 2,
     /// Outputs of a task.
     Activate = 3,
+    /// Outputs that were to be passed on are not.
+    Relieve = 4,
     /// Data that were announced are wanted.
     Get = 5,
     /// Inline bytes that have arrived.

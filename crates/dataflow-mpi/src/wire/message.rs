@@ -18,6 +18,9 @@ pub enum Message<'a> {
         disagreement: String,
     },
     Activate(Activate<'a>),
+    Relieve {
+        number: u32,
+    },
     Get(Get),
     Credit {
         arrived: u64,
@@ -128,6 +131,7 @@ impl Message<'_> {
             Message::Hello { .. } => Kind::Hello,
             Message::Welcome { .. } => Kind::Welcome,
             Message::Activate(_) => Kind::Activate,
+            Message::Relieve { .. } => Kind::Relieve,
             Message::Get(_) => Kind::Get,
             Message::Credit { .. } => Kind::Credit,
             Message::Receipt { .. } => Kind::Receipt,
@@ -189,7 +193,7 @@ impl Message<'_> {
                 out.u64(get.length);
             }
             Message::Credit { arrived } => out.u64(*arrived),
-            Message::Receipt { number } => out.u32(*number),
+            Message::Relieve { number } | Message::Receipt { number } => out.u32(*number),
             Message::Wave { round } | Message::Quiet { round } => out.u32(*round),
             Message::Tally { round, tally } => {
                 out.u32(*round);
@@ -228,6 +232,9 @@ impl Message<'_> {
                 disagreement: from.string("a disagreement")?,
             },
             Kind::Activate => Message::Activate(Activate::decode(from)?),
+            Kind::Relieve => Message::Relieve {
+                number: from.u32("a RELIEVE")?,
+            },
             Kind::Get => Message::Get(Get {
                 number: from.u32("the number of a GET")?,
                 position: from.u16("the flow of a GET")?,

@@ -16,7 +16,7 @@ pub use header::{Header, Kind, MAGIC, PacketHeader};
 pub use message::{Account, Get, Message, Stage, Tally};
 
 /// The version of all layouts; ranks of different versions do not agree to run.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -70,6 +70,7 @@ fn samples() -> Vec<Message<'static>> {
             disagreement: String::new(),
         },
         Message::Activate(activate),
+        Message::Relieve { number: 5 },
         Message::Get(Get {
             number: 5,
             position: 1,
@@ -144,9 +145,9 @@ fn a_foreign_packet_an_unknown_kind_and_absurd_counts_are_named() {
     let text = |error: Malformed| error.to_string();
     assert!(
         text(PacketHeader::decode(b"GET / HTTP/1.1\r\n").unwrap_err())
-            .contains("0x32726664 is allowed")
+            .contains("0x33726664 is allowed")
     );
-    assert!(text(PacketHeader::decode(b"dfr2").unwrap_err()).contains("0 are left"));
+    assert!(text(PacketHeader::decode(b"dfr3").unwrap_err()).contains("0 are left"));
     assert!(
         text(Header::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]).unwrap_err())
             .contains("kind 99")
