@@ -8,7 +8,7 @@ use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_mpi::transport::{self, local};
 use dataflow_numa::topology::share::LocalRank;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -47,7 +47,7 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// after that. Each launch uses up one of MPI's communicators, of which MPICH has about two thousand.
 ///
 /// This process returns when the parts of all ranks have ended; if its own has ended well it waits for
-/// them without limit. What the others print goes where this process prints.
+/// them without limit. Ranks that were started by hand wait for no others. What the others print goes where this process prints.
 ///
 /// # Environment
 /// Which ranks there are is told by `settings`, by a launcher's variables, or by those of a process that
@@ -317,7 +317,11 @@ fn over_sockets<R, E: From<Error>>(
     }
     let tcp = match set(Processes::Gone) {
         Processes::None => seat.take(&settings.communication())?,
-        Processes::Again(tcp) => *tcp,
+        Processes::Again(tcp) if settings.ranks == seat.n_ranks => *tcp,
+        Processes::Again(tcp) => {
+            set(Processes::Again(tcp));
+            return Err(E::from(not_as_before(settings.ranks, seat.n_ranks)));
+        }
         Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
     };
     let answer = run(tcp, true)?;
@@ -339,10 +343,7 @@ fn lead<R, E: From<Error>>(
         Processes::Staying(staying) => {
             let (there, asked) = (staying.n_ranks(), settings.ranks);
             set(Processes::Staying(staying));
-            return Err(E::from(Error::wrong_settings(format!(
-                "{asked} ranks were asked for, and {there} were started as processes before (as \
-                 many are needed in every launch)"
-            ))));
+            return Err(E::from(not_as_before(asked, there)));
         }
         Processes::Again(_) | Processes::Gone => return Err(gone().into()),
     };
@@ -350,6 +351,13 @@ fn lead<R, E: From<Error>>(
     let staying = others.stay(&settings.communication())?;
     set(Processes::Staying(Box::new(staying)));
     Ok(answer)
+}
+
+fn not_as_before(asked: usize, there: usize) -> Error {
+    Error::wrong_settings(format!(
+        "{asked} ranks were asked for, and {there} were started as processes before (as many are \
+         needed in every launch)"
+    ))
 }
 
 fn gone() -> Error {
@@ -383,10 +391,10 @@ fn under_mpi<R, E: From<Error>>(
         program(&runtime)
     };
     let answer = run();
-    // MPI begins only once: it is kept for the next launch. Whoever has failed ends it, and does not wait
-    // long for those who may have ended.
+    // MPI begins only once: it is kept for the next launch. A rank that has failed ends it, and does not
+    // wait long for others, which may have ended; one that has not waits as long as others compute.
     let ended = match &answer {
-        Ok(_) => world.rest(settings.communication().patience),
+        Ok(_) => world.rest(std::time::Duration::MAX),
         Err(_) => world.end(settings.communication().silence),
     };
     let answer = answer?;
@@ -447,17 +455,24 @@ fn of_all<R, E: From<Error>>(
     answers: Vec<thread::Result<Result<R, (E, FailureCause)>>>,
 ) -> Result<R, E> {
     let mut lowest = None;
-    for answer in answers {
-        let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
+    let mut answers = answers.into_iter();
+    while let Some(answer) = answers.next() {
+        let answer = answer.unwrap_or_else(|panic| {
+            // What the others returned may panic in its turn, as it goes; so everywhere here.
+            lowest.take().into_iter().for_each(drop_guarded);
+            answers.by_ref().for_each(drop_guarded);
+            resume_unwind(panic)
+        });
         let is_better = match (&lowest, &answer) {
             (None, _) | (Some(Ok(_)), Err(_)) => true,
             // Somebody was lost: here is why.
             (Some(Err((_, FailureCause::Others))), Err((_, FailureCause::Own))) => true,
             _ => false,
         };
-        if is_better {
-            lowest = Some(answer);
-        }
+        drop_guarded(match is_better {
+            true => lowest.replace(answer),
+            false => Some(answer),
+        });
     }
     let none = || {
         Err(E::from(Error::wrong_settings(
@@ -465,6 +480,12 @@ fn of_all<R, E: From<Error>>(
         )))
     };
     lowest.map_or_else(none, |answer| answer.map_err(|(error, _)| error))
+}
+
+fn drop_guarded<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        std::mem::forget(panic); // it may panic in turn
+    }
 }
 
 /// Why a rank has failed.

@@ -18,8 +18,10 @@ use dataflow::{Error, RuntimeBuilder, TaskError, Transport};
 use std::borrow::Cow;
 use std::env;
 use std::error::Error as _;
+use std::mem;
 use std::net::TcpListener;
 use std::num::ParseIntError;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -764,4 +766,26 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
         let parts = [told, value, "because of", source];
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
+}
+
+/// What a rank returns, that panics as it goes.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+/// Two panics at once ended the process.
+#[test]
+fn a_rank_that_panics_is_the_panic_of_the_launch_whatever_the_others_returned() {
+    let launched = catch_unwind(|| {
+        launch(ranks(4), |runtime| match runtime.rank() {
+            Rank(2) => panic!("rank 2 panics"),
+            _ => Ok::<_, Error>(Bomb),
+        })
+    });
+    let panic = launched.map(mem::forget).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"rank 2 panics"));
 }

@@ -6,10 +6,12 @@
 //! of the task.
 
 use crate::settings::Settings;
+use crate::sync::{AtomicBool, Ordering};
 use dataflow_core::port::Ranks;
 use dataflow_core::rank::Rank;
 use dataflow_core::space::counts::Sending;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The form of a tree over positions `0..n`, 0 being the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,26 @@ pub struct Branch {
     pub to: Rank,
     /// The others, in the order of the tree: the branches of these in the same shape are its own.
     pub below: Ranks,
+}
+
+/// Whom a branch reaches: all of it, until its first rank [does not pass on](Self::ends_there).
+#[derive(Clone, Debug, Default)]
+pub struct BranchReach(Arc<AtomicBool>);
+
+impl BranchReach {
+    /// Others bring it to those below the first.
+    pub fn ends_there(&self) {
+        // Relaxed: it is read when the branch is let go, by whoever does that last.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Of the ranks of the branch those that it reaches.
+    pub fn of<'r>(&self, branch: &'r [Rank]) -> &'r [Rank] {
+        match self.0.load(Ordering::Relaxed) {
+            true => &branch[..branch.len().min(1)],
+            false => branch,
+        }
+    }
 }
 
 impl TreeShape {

@@ -107,6 +107,10 @@ impl Messenger {
     }
 
     /// What this rank has sent, dropped and held since it was started.
+    ///
+    /// # Panics
+    /// As [`totals`](Self::totals) and [`is_broken`](Self::is_broken) do, if it is asked by code that is
+    /// called while messages move: the hook for [warnings](Settings::warn), a datum's size or its end.
     pub fn counters(&self) -> Counters {
         self.thread.progress.with_depot(|depot| depot.counters())
     }
@@ -195,6 +199,11 @@ impl Courier for Messenger {
 
     fn open(&self, terms: &Terms, inbox: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
         let progress = &self.thread.progress;
+        if is_moving() {
+            return Err(Error::nested_run(
+                "a run across ranks was begun by code that is called while messages move (a datum's size,                  or its end; a warning): it would wait for itself",
+            ));
+        }
         let answer = Promise::new(&*progress.host);
         progress.command(Command::Open(terms.clone(), inbox, answer.clone()));
         match progress.wait(&answer) {

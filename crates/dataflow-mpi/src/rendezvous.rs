@@ -12,7 +12,7 @@
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
 //! datum that was unclaimed is given out once, whole, in order.
 
-use crate::broadcast::TreeShape;
+use crate::broadcast::{BranchReach, TreeShape};
 use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks};
@@ -42,6 +42,20 @@ pub struct Duty {
     pub parcel: Parcel,
     /// Which tree.
     pub shape: TreeShape,
+    /// Of a parcel whose leaving somebody wants to hear of: whom that was said to reach.
+    reach: Option<BranchReach>,
+}
+
+impl Duty {
+    /// A parcel for the ranks that are to get it.
+    pub fn new(parcel: Parcel, shape: TreeShape) -> Self {
+        let reach = None;
+        Duty {
+            parcel,
+            shape,
+            reach,
+        }
+    }
 }
 
 struct Offered {
@@ -83,16 +97,22 @@ impl Unclaimed {
     /// If it should not, or has asked for data of it.
     pub fn relieve(&mut self, to: Rank, number: u32) -> Result<Duty, Malformed> {
         let duty = self.duties.remove(&(to, number));
+        if let Some(reach) = duty.as_ref().and_then(|duty| duty.reach.as_ref()) {
+            reach.ends_there();
+        }
         duty.ok_or_else(|| {
-            let text = "which it was not to pass on, or of which it has asked for data";
             Malformed(format!(
-                "{to} wants to be relieved of activation {number}, {text}"
+                "a RELIEVE of activation {number}, which was not to go on from there, or of which data were asked for"
             ))
         })
     }
 
-    /// What is there of an activation holds this until it has left.
-    pub fn hold(&mut self, to: Rank, number: u32, held: &KeepAlive) {
+    /// What is there of an activation holds this until it has left, and for that rank alone if it is
+    /// [relieved](Self::relieve).
+    pub fn hold(&mut self, to: Rank, number: u32, held: &KeepAlive, reach: BranchReach) {
+        if let Some(duty) = self.duties.get_mut(&(to, number)) {
+            duty.reach = Some(reach);
+        }
         let of_it = (to, number, 0)..=(to, number, u16::MAX);
         for (_, offered) in self.data.range_mut(of_it) {
             offered.held = Some(held.clone());
@@ -102,8 +122,8 @@ impl Unclaimed {
     /// Drops all data, one by one: of two that panic as one collection drops them the second would end
     /// the process.
     pub fn drop_each(self) {
-        let flows = self.duties.into_values().flat_map(|duty| duty.parcel.flows);
-        flows.for_each(drop_guarded);
+        let parcels = self.duties.into_values().map(|duty| duty.parcel);
+        parcels.for_each(drop_each_flow);
         self.data.into_values().for_each(drop_guarded);
     }
 
@@ -138,7 +158,9 @@ impl Unclaimed {
             let text = format!("of which {} to {} are there", offered.given, offered.size);
             return Err(unknown(text));
         }
-        self.duties.remove(&(to, get.number));
+        if let Some(duty) = self.duties.remove(&(to, get.number)) {
+            drop_each_flow(duty.parcel);
+        }
         offered.given += length;
         let load = offered
             .load
@@ -150,6 +172,11 @@ impl Unclaimed {
         let held = self.data.remove(&key).and_then(|offered| offered.held);
         Ok(payload.holding(held))
     }
+}
+
+/// Drops the data of a parcel one by one.
+pub fn drop_each_flow(parcel: Parcel) {
+    parcel.flows.into_iter().for_each(drop_guarded);
 }
 
 fn drop_guarded<T>(data: T) {

@@ -33,8 +33,8 @@ pub struct Settings {
     /// If it is more than the network needs to stay busy, urgent data wait behind others.
     pub window_bytes: usize,
     /// When this many bytes of data have come that no task uses yet, no more are requested, except for
-    /// one datum at a time when no task can run: the others stay with the rank they come from. What this rank
-    /// keeps only to pass it on is not counted, and ranks that get data through it wait while it requests none.
+    /// one datum at a time when no task can run: the others stay with the rank they come from. Of what others
+    /// get through it this rank keeps as much again; the rest they get from whoever has it.
     pub held_bytes: usize,
     /// To at most this many ranks a datum is sent directly; to more it goes along a tree. Agreed on by
     /// all ranks.

@@ -108,6 +108,11 @@ impl Watchdog {
         self.looked = now;
     }
 
+    /// Since when this rank has listened: silence before that means nothing, of whatever kind.
+    pub fn since(&self) -> Duration {
+        self.since
+    }
+
     /// A packet has come, or part of something.
     pub fn heard(&mut self, from: Rank, now: Duration) {
         if from == self.rank {

@@ -148,7 +148,6 @@ pub struct Pulse {
 }
 
 /// Outputs of one task for other ranks, the same for each of them.
-#[derive(Clone)]
 pub struct Parcel {
     /// The ranks that get it, ascending.
     pub to: Ranks,
@@ -160,6 +159,20 @@ pub struct Parcel {
     pub priority: i64,
     /// The task's flows that go there, ascending, each with its datum if it has one.
     pub flows: SmallVec<[PostedFlow; 2]>,
+}
+
+impl Parcel {
+    /// The same for other ranks.
+    #[must_use]
+    pub fn for_ranks(&self, to: Ranks) -> Self {
+        Parcel {
+            to,
+            task: self.task.clone(),
+            poisoned: self.poisoned,
+            priority: self.priority,
+            flows: self.flows.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for Parcel {

@@ -18,9 +18,10 @@ impl Depot {
     }
 
     /// Whether so much lies here that no more is passed on: of what is not used yet, or of what others
-    /// have not read.
+    /// have not read. What was used since the inbox was last asked does not lie here any more, and a
+    /// duty that is handed back does not return.
     fn is_laden(&self) -> bool {
-        self.is_too_much(self.run.held().max(self.run.passing.bytes()))
+        self.is_too_much(self.run.unused.max(self.run.passing.bytes()))
     }
 
     fn is_too_much(&self, bytes: u64) -> bool {
@@ -30,7 +31,8 @@ impl Depot {
 
     /// Whether something is not asked for, or no credit returned, for that reason.
     pub(super) fn is_choked(&self) -> bool {
-        self.is_sated() && (self.run.wanted.wants_more() || !self.owing.is_empty())
+        let (is_sated, owes) = (self.is_sated(), !self.owing.is_empty());
+        is_sated && (self.run.wanted.wants_more() || owes) || owes && self.is_laden()
     }
 
     /// Whether data may be asked for: while little lies here unused, or when nothing can run
@@ -71,9 +73,10 @@ impl Depot {
 
     /// Returns credit: by the half, along with other messages, or all of it.
     ///
-    /// None while more has come than is used: then what is small is announced and asked for, too.
+    /// None while more has come than is used, or too much is to go on from here: then what is small is
+    /// announced and asked for, too.
     pub(super) fn flush_credit(&mut self, all: bool) {
-        if self.is_sated() && !all {
+        if (self.is_sated() || self.is_laden()) && !all {
             return;
         }
         let mut owing = std::mem::take(&mut self.owing);

@@ -62,7 +62,7 @@ impl Depot {
 
     /// Nothing will happen any more, the root says.
     pub(super) fn quiet(&mut self, round: u32) -> Result<(), Malformed> {
-        if !self.run.standing().dry {
+        if !self.run.standing(self.watchdog.since()).dry {
             return Err(Malformed(format!(
                 "wave {round} ended too early: {} is at work",
                 self.rank
@@ -78,7 +78,7 @@ impl Depot {
     /// Finds out, with all ranks, whether anything can still happen.
     pub(super) fn wave(&mut self, now: Duration) {
         loop {
-            let standing = self.run.standing();
+            let standing = self.run.standing(self.watchdog.since());
             match self.run.waves.next(&self.family, standing, now) {
                 None => return,
                 Some(waves::Next::Dry) => {

@@ -6,6 +6,7 @@
 //! the last of them is gone it has left, and the inbox hears so, by whichever thread lets it go; but not of what
 //! stays because ranks cannot go on together.
 
+use crate::broadcast::BranchReach;
 use crate::sync::{AtomicBool, Ordering};
 use crate::transport::KeepAlive;
 use dataflow_core::port::{Inbox, Ranks};
@@ -29,12 +30,13 @@ struct DepartureGuard {
     stays: Arc<AtomicBool>,
     task: WireName,
     to: Ranks,
+    reach: BranchReach,
 }
 
 impl Drop for DepartureGuard {
     fn drop(&mut self) {
         if !self.stays.load(Ordering::Relaxed) {
-            self.inbox.left(&self.task, &self.to);
+            self.inbox.left(&self.task, self.reach.of(&self.to));
         }
     }
 }
@@ -49,17 +51,20 @@ impl Followed {
         }
     }
 
-    /// Outputs of a task for some ranks go to the first of them with so many packets.
-    pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> KeepAlive {
+    /// Outputs of a task for some ranks go to the first of them with so many packets: what holds them,
+    /// and whom they reach.
+    pub fn begins(&mut self, task: WireName, to: Ranks, packets: u64) -> (KeepAlive, BranchReach) {
         let way = &mut self.ways[to[0].0 as usize];
+        let reach = BranchReach::default();
         let held: KeepAlive = Arc::new(DepartureGuard {
             inbox: self.inbox.clone(),
             stays: self.stays.clone(),
             task,
             to,
+            reach: reach.clone(),
         });
         way.push_back((packets, held.clone()));
-        held
+        (held, reach)
     }
 
     /// What has not left by now never will.

@@ -7,8 +7,8 @@
 use super::{Action, Depot, Phase};
 use crate::broadcast::TreeShape;
 use crate::rendezvous::{Complete, Onward, Promised};
-use crate::transport::Room;
-use crate::wire::{Activate, Kind, Malformed, Message, Output, Stage};
+use crate::transport::{MessageLimits, Room};
+use crate::wire::{Activate, Get, Kind, Malformed, Message, Output, Stage};
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
 use smallvec::SmallVec;
@@ -130,9 +130,10 @@ impl Depot {
             }
             Message::Relieve { number } => {
                 let duty = self.run.unclaimed.relieve(from, number)?;
-                self.fulfil(&duty);
+                self.fulfil(duty);
             }
             Message::Get(get) => {
+                self.expect_allowed(&get)?;
                 let payload = self.run.unclaimed.give(from, &get)?;
                 self.actions.push_back(Action::Data(from, get.tag, payload));
             }
@@ -172,6 +173,22 @@ impl Depot {
             }
         }
         Ok(())
+    }
+
+    /// Whether the transport can carry what is asked for.
+    fn expect_allowed(&self, get: &Get) -> Heeded {
+        let MessageLimits {
+            largest_tag,
+            message_bytes,
+            ..
+        } = self.limits;
+        if (1..=largest_tag).contains(&get.tag) && get.length <= message_bytes as u64 {
+            return Ok(());
+        }
+        Err(Malformed(format!(
+            "a GET of {} bytes under tag {} (at most {message_bytes}, and 1 to {largest_tag}, are allowed)",
+            get.length, get.tag
+        )))
     }
 
     /// A rank says how far it is, and how many bytes of this one have come there.

@@ -7,7 +7,7 @@
 use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
 use crate::failure;
-use crate::rendezvous::{Complete, Duty};
+use crate::rendezvous::{Complete, Duty, drop_each_flow};
 use crate::wire::{Activate, Announced, Message, Onward, Output};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
@@ -44,7 +44,10 @@ impl Depot {
         if shape != TreeShape::Star {
             broadcast::turn(&mut parcel.to, &parcel.task);
         }
-        self.send_along(&parcel, &shape.branches(&parcel.to), (shape, receipt))
+        let branches = shape.branches(&parcel.to);
+        let expected = self.send_along(&parcel, &branches, (shape, receipt));
+        drop_each_flow(parcel);
+        expected
     }
 
     /// Whether nothing of this run is said any more.
@@ -73,7 +76,8 @@ impl Depot {
                 receipt,
             };
             let number = self.send(parcel, leg);
-            if receipt {
+            // Of a datum that was not as it said the run has stopped, and nobody confirms it.
+            if receipt && !self.run.stopped {
                 self.run.receipts.insert((branch.to, number), None);
                 expected.push((branch.to, number));
             }
@@ -103,15 +107,16 @@ impl Depot {
             flows: flows.collect(),
         };
         let shape = onward.shape;
-        self.fulfil(&Duty { parcel, shape });
+        self.fulfil(Duty::new(parcel, shape));
     }
 
     /// Sends what is to be passed on, unless nothing is said any more.
-    pub(super) fn fulfil(&mut self, Duty { parcel, shape }: &Duty) {
+    pub(super) fn fulfil(&mut self, Duty { parcel, shape, .. }: Duty) {
         if !self.is_mute() {
             let branches = shape.branches(&parcel.to);
-            self.send_along(parcel, &branches, (*shape, false));
+            self.send_along(&parcel, &branches, (shape, false));
         }
+        drop_each_flow(parcel);
     }
 
     /// Says a parcel to one rank; its number on the way there.
@@ -145,14 +150,8 @@ impl Depot {
             flows,
         };
         if !below.is_empty() && self.run.unclaimed.holds(*to, number) {
-            let parcel = Parcel {
-                to: below.clone(),
-                ..parcel.clone()
-            };
-            let shape = leg.shape;
-            self.run
-                .unclaimed
-                .charge(*to, number, Duty { parcel, shape });
+            let duty = Duty::new(parcel.for_ranks(below.clone()), leg.shape);
+            self.run.unclaimed.charge(*to, number, duty);
         }
         self.counters.activations += 1;
         self.run.deeds.sent += 1;
@@ -169,8 +168,8 @@ impl Depot {
         let packets = self.outbox.packets_to(*to);
         if let Some(followed) = &mut self.run.followed {
             let ranks = std::iter::once(to).chain(below).copied().collect();
-            let held = followed.begins(task.clone(), ranks, packets);
-            self.run.unclaimed.hold(*to, number, &held);
+            let (held, reach) = followed.begins(task.clone(), ranks, packets);
+            self.run.unclaimed.hold(*to, number, &held, reach);
         }
     }
 

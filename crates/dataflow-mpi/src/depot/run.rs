@@ -25,6 +25,8 @@ pub(super) struct Run {
     pub came: u64,
     /// Bytes of data that were handed to the inbox.
     pub handed: u64,
+    /// Those of them that no task used yet when the inbox was last asked.
+    pub unused: u64,
     /// Those that go on from here.
     pub passing: Passing,
     /// The smallest failure known here.
@@ -97,6 +99,7 @@ impl Run {
             pulse: Pulse::default(),
             came: 0,
             handed: 0,
+            unused: 0,
             passing: Passing::default(),
             failure: None,
             stopped: false,
@@ -158,8 +161,9 @@ impl Run {
         self.handed.saturating_sub(self.pulse.used)
     }
 
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self, listens: Duration) -> Standing {
         Standing {
+            listens,
             dry: self.closed || self.pulse.idle,
             short: !self.closed && self.pulse.executed < self.pulse.count,
             sent: self.deeds.sent,

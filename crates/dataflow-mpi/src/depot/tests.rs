@@ -567,10 +567,10 @@ struct Passing {
 }
 
 impl Passing {
-    fn new(sated: usize) -> Self {
+    fn new(sated: usize, credit_bytes: usize) -> Self {
         let settings = Settings {
             held_bytes: 15_000,
-            credit_bytes: 0,
+            credit_bytes,
             star_ranks: 1,
             ..Settings::default()
         };
@@ -581,11 +581,11 @@ impl Passing {
     }
 
     /// So much more is sent, one after another; how much each rank gets.
-    fn get(&mut self, n_posted: usize, idle: bool) -> [usize; 4] {
+    fn get(&mut self, (n_posted, size): (usize, usize), idle: bool) -> [usize; 4] {
         let mut get = [0; 4];
         for _ in 0..n_posted.max(1) {
             if n_posted > 0 {
-                let mut parcel = parcel(1, &[10_000]);
+                let mut parcel = parcel(1, &[size]);
                 parcel.to = [1, 2, 3].map(Rank).into_iter().collect();
                 self.depots[0].post(parcel, false);
             }
@@ -609,19 +609,66 @@ impl Passing {
 #[test]
 fn a_rank_that_takes_no_more_neither_keeps_data_from_those_below_nor_those_above_from_theirs() {
     for sated in 1..4 {
-        let mut ranks = Passing::new(sated);
-        assert_eq!(ranks.get(2, false), [0, 2, 2, 2], "less lies there");
+        let mut ranks = Passing::new(sated, 0);
+        let get = ranks.get((2, 10_000), false);
+        assert_eq!(get, [0, 2, 2, 2], "less lies there");
         let mut others = [0, 20, 20, 20];
         others[sated] = 0;
-        assert_eq!(ranks.get(20, false), others, "{sated} is sated");
+        let get = ranks.get((20, 10_000), false);
+        assert_eq!(get, others, "{sated} is sated");
         for depot in &ranks.depots {
             let bytes = depot.run.passing.bytes();
             assert!(bytes <= 20_000, "{} passes on {bytes}", depot.rank);
         }
         let mut last = [0; 4];
         last[sated] = 1;
-        assert_eq!(ranks.get(0, true), last, "nothing else can run");
+        let get = ranks.get((0, 0), true);
+        assert_eq!(get, last, "nothing else can run");
     }
+}
+
+/// Small data came along while the rank below returned no credit, and were put by for it.
+#[test]
+fn small_data_that_go_on_from_a_rank_are_bounded_as_large_ones_are() {
+    for sated in 1..4 {
+        let mut ranks = Passing::new(sated, 16_000);
+        let get = ranks.get((100, 2_000), false);
+        let others = (1..4).filter(|&rank| rank != sated);
+        assert!(others.clone().all(|rank| get[rank] == 100), "{get:?}");
+        for depot in &ranks.depots {
+            // And what may be under way when it is enough.
+            let bytes = depot.run.passing.bytes();
+            assert!(
+                bytes <= 15_000 + 2 * 16_000,
+                "{} passes on {bytes}",
+                depot.rank
+            );
+        }
+    }
+}
+
+/// It was used a moment ago, and a duty that is handed back does not return.
+#[test]
+fn a_rank_hands_nothing_back_for_data_that_it_has_used_since_it_was_last_asked() {
+    let mut ranks = Passing::new(0, 0);
+    assert_eq!(ranks.get((1, 10_000), false), [0, 1, 1, 1]);
+    let activations = |ranks: &Passing| ranks.depots[0].counters().activations;
+    let before = activations(&ranks);
+    for depot in &mut ranks.depots {
+        depot.pulse(Pulse {
+            count: 99,
+            used: 10_000,
+            ..Pulse::default()
+        });
+    }
+    for _ in 0..10 {
+        let mut parcel = parcel(1, &[10_000]);
+        parcel.to = [1, 2, 3].map(Rank).into_iter().collect();
+        ranks.depots[0].post(parcel, false);
+        exchange(&mut ranks.depots);
+    }
+    let sent = activations(&ranks) - before;
+    assert_eq!(sent, 20, "rank 0 sends more than to its own branches");
 }
 
 /// Moves packets until none goes but those that are held, which are returned.
@@ -675,6 +722,19 @@ fn nothing_is_said_to_a_rank_that_has_left() {
     depots[2].drive(NOW);
     assert_eq!(depots[2].phase, Phase::Between);
     assert!(depots[2].is_flushed(), "something is under way to rank 1");
+}
+
+/// A job that was stopped as a whole (`scontrol suspend`, a virtual machine that paused) was lost when it
+/// went on: what had been asked for had not come.
+#[test]
+fn a_rank_that_slept_itself_does_not_miss_what_others_had_no_time_to_send() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[100_000]), false);
+    pass(&mut depots, |_, _| false); // and no data
+    assert!(!depots[1].run.wanted.is_settled());
+    depots[1].drive(NOW + Duration::from_secs(3600));
+    assert!(!depots[1].is_broken());
 }
 
 /// One said less often that it lives than the other asked for, and was lost though it lived.

@@ -15,6 +15,7 @@ impl Depot {
     /// How far this rank is, as its inbox said just now.
     pub fn pulse(&mut self, pulse: Pulse) {
         self.run.pulse = pulse;
+        self.run.unused = self.run.held();
         self.run.deeds.executed = pulse.executed;
     }
 
@@ -100,11 +101,13 @@ impl Depot {
 
     /// Looks at the clock.
     fn look(&mut self, now: Duration) {
-        self.look_for_gaps(now);
         match self.phase {
             Phase::Between => {}
             Phase::Opening(opening) => self.look_for_the_late(opening, now),
             Phase::Running => self.look_for_the_lost(now),
+        }
+        if self.broken.is_none() {
+            self.look_for_gaps(now);
         }
     }
 
@@ -189,7 +192,9 @@ impl Depot {
             .gaps
             .iter()
             .filter_map(|from| Some((*from, gap(from)?)));
-        let late = late.filter(|(_, (_, since))| now.saturating_sub(*since) >= allowed);
+        let listens = self.watchdog.since();
+        let late =
+            late.filter(|(_, (_, since))| now.saturating_sub((*since).max(listens)) >= allowed);
         if let Some((from, (sequence, _))) = late.min_by_key(|(_, (_, since))| *since) {
             let text =
                 format!("packet {sequence} of {from} is missing, though later ones have come");
@@ -224,7 +229,7 @@ impl Depot {
             peer.question.is_none().then_some(peer.moved)
         };
         let (from, bytes, since) = self.run.wanted.stillest(moved)?;
-        let still = now.saturating_sub(since);
+        let still = now.saturating_sub(since.max(self.watchdog.since()));
         if still <= self.settings.silence {
             return None;
         }
@@ -244,7 +249,8 @@ impl Depot {
                 continue;
             }
             let moved = self.run.peers.get(from).map_or(now, |peer| peer.moved);
-            let still = now.saturating_sub(moved.max(*since.get_or_insert(now)));
+            let since = moved.max(*since.get_or_insert(now));
+            let still = now.saturating_sub(since.max(self.watchdog.since()));
             if still > self.settings.silence {
                 let text = format!(
                     "{from} has not confirmed activation {number} to {} for {:.1} s",

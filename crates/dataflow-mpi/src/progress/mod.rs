@@ -84,6 +84,10 @@ impl Progress {
 
     /// Looks at the depot, waiting for whoever moves messages.
     pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
+        assert!(
+            !is_moving(),
+            "a messenger was asked by code that is called while messages move: it would wait for itself"
+        );
         self.movers.look(|moving| look(&mut moving.depot))
     }
 

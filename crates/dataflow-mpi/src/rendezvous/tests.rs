@@ -181,7 +181,7 @@ fn a_duty_can_be_handed_back_once_and_only_before_anything_of_it_was_asked_for()
             flows: smallvec![],
         };
         let shape = TreeShape::Binomial;
-        unclaimed.charge(Rank(2), number, Duty { parcel, shape });
+        unclaimed.charge(Rank(2), number, Duty::new(parcel, shape));
     }
     let first = unclaimed.relieve(Rank(2), 0).unwrap();
     assert_eq!((first.parcel.to[0], first.parcel.task[0]), (Rank(3), 0));

@@ -61,6 +61,8 @@ pub struct Standing {
     pub delivered: u64,
     /// Grows as bytes come.
     pub came: u64,
+    /// Since when this rank has listened.
+    pub listens: Duration,
 }
 
 /// What to do next.
@@ -184,7 +186,9 @@ impl Waves {
         } else if same && sum.sent == sum.delivered {
             self.root.wanted = false;
             return Some(Next::Quiet(self.round));
-        } else if same && now.saturating_sub(self.root.same_since) > self.silence {
+        } else if same
+            && now.saturating_sub(self.root.same_since.max(standing.listens)) > self.silence
+        {
             return Some(Next::Lost(sum));
         }
         None

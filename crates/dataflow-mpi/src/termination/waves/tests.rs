@@ -118,6 +118,7 @@ impl Ranks {
 
     fn act(&mut self, rank: usize) {
         let standing = Standing {
+            listens: Duration::ZERO,
             dry: !self.busy[rank],
             short: true,
             sent: self.sent[rank],
@@ -182,6 +183,7 @@ proptest! {
 
 fn alone(delivered: u64) -> Standing {
     Standing {
+        listens: Duration::ZERO,
         dry: true,
         short: true,
         sent: 5,
