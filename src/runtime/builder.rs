@@ -120,9 +120,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { drive, ..self }
     }
 
-    /// Records every run, in at most `bytes` on each rank: 32 for each task and for each of the four stamps
-    /// of a message. Traces are kept
-    /// until they are taken: see [`Tracer`] and [`Runtime::traces`].
+    /// Records every run, in at most `bytes` on each rank: 32 for each task and for each of the six stamps
+    /// of a message. Traces are kept until they are taken: see [`Tracer`] and [`Runtime::traces`].
     pub fn trace(self, bytes: usize) -> Self {
         let tracer = Some(Tracer::new(bytes));
         RuntimeBuilder { tracer, ..self }

@@ -55,7 +55,7 @@ const _: () = assert!(Workers::MOST <= MANY_INSIDE);
 /// # Examples
 /// See [`Workers`].
 #[derive(Clone, Debug, Default)]
-#[must_use = "nothing is started until `start` is called"]
+#[must_use = "nothing is started until `build` is called"]
 pub struct WorkersBuilder {
     n_workers: Option<usize>,
     bind: Bind,

@@ -39,7 +39,7 @@ type OnTrace = Arc<dyn Fn(Trace) + Send + Sync>;
 
 impl Tracer {
     /// At most so many bytes of notes at a time: 32 for each task, for each visit of a worker, and for
-    /// each of the four stamps of a message; and 32 for what made a task of a sequence or a call ready, and
+    /// each of the six stamps of a message; and 32 for what made a task of a sequence or a call ready, and
     /// for the joins of a recursion. Room is made when a run begins, and kept.
     pub fn new(bytes: usize) -> Self {
         Self::with_clock(bytes, Clock::of_machine())
