@@ -865,7 +865,7 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
                 lu.condition()?,
                 tall().numerical_rank(None, runtime)? as f64,
                 norm(&x, Norm::One, runtime)?,
-                mixed.outcome.iter().into(),
+                mixed.outcome.lapack_iter().into(),
             ];
             let bytes = numbers.map(f64::to_le_bytes).concat();
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(runtime.gather(bytes)?)

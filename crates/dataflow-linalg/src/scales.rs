@@ -371,7 +371,7 @@ fn factors_of_a_small_matrix_take_the_side_again_that_they_were_made_for() {
         };
         let side = || general::<f64>(4, 1, &|_: usize, _: usize| 1e-5);
         let solved = refine::solve(&a, &side(), BACKEND, &Inline).unwrap();
-        assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
+        assert!(solved.outcome.lapack_iter() >= 0, "{}", solved.outcome);
         let again = side();
         let plain = Op::NoTranspose;
         let run = solved.factors.solve(&a, plain, &again, BACKEND, &Inline);
@@ -401,7 +401,7 @@ fn the_condition_from_lower_factors_is_that_of_the_matrix() {
         };
         let b = general::<f64>(5, 1, &|_: usize, _: usize| 1.0 / expected);
         let solved = refine::solve(&a, &b, BACKEND, &Inline).unwrap();
-        assert!(solved.outcome.iter() >= 0, "{}", solved.outcome);
+        assert!(solved.outcome.lapack_iter() >= 0, "{}", solved.outcome);
         // Right-hand sides of any size, as weights of bounds are.
         for scale in [1.0, 1e-60, 1e200] {
             let norm = inverse_norm(5, |op, x: &mut [f64]| {

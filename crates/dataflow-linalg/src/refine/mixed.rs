@@ -70,7 +70,7 @@ pub enum FallbackCause {
 
 impl Refinement {
     /// LAPACK's ITER: the number of corrections, or −2, −3 and −31 for the three causes.
-    pub fn iter(&self) -> i32 {
+    pub fn lapack_iter(&self) -> i32 {
         match self {
             Refinement::Refined { corrections } => *corrections as i32,
             Refinement::FellBack(FallbackCause::Overflow) => -2,
@@ -296,7 +296,7 @@ fn are_done<T: Scalar>(
 /// let a = TiledMatrix::<f64>::from_entries(Layout::lower(30, 8)?, &laplacian);
 /// let b = TiledMatrix::from_fn(Layout::general(30, 1, 8)?, |_, _| 1.0);
 /// let solved = refine::solve(&a, &b, Backend::Auto, &Inline)?;
-/// assert!(solved.outcome.iter() > 0, "{}", solved.outcome);    // refined
+/// assert!(solved.outcome.lapack_iter() > 0, "{}", solved.outcome);    // refined
 /// let x = |i| solved.x.get(i, 0).unwrap();
 /// assert!((4.0 * x(0) - x(1) - x(6) - 1.0).abs() < 1e-14);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
