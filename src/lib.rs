@@ -71,6 +71,11 @@ pub use {
     dataflow_linalg::LinalgError,
 };
 
+/// The program of the README, compiled like those of the documentation.
+#[cfg(all(doctest, feature = "linalg"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What most programs need.
 pub mod prelude {
     #[cfg(feature = "linalg")]
