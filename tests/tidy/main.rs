@@ -20,7 +20,7 @@ mod tree;
 
 use cargo::{metadata, wrong_dependencies};
 use circles::{calls_within, circles};
-use markdown::{is_relative, links, read_map, resolve};
+use markdown::{crowded_headings, is_relative, links, read_map, resolve};
 use names::{wrong_imports, wrong_types};
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
@@ -458,6 +458,18 @@ fn every_link_inside_the_repository_resolves() {
             }
         }
         offenders
+    });
+}
+
+#[test]
+fn every_heading_has_a_blank_line_before_it() {
+    judge(|tree| {
+        let texts = tree.texts("md");
+        let crowded = texts.flat_map(|(file, text)| {
+            let lines = crowded_headings(text).into_iter();
+            lines.map(move |line| format!("{file}:{line}: has no blank line before it"))
+        });
+        crowded.collect()
     });
 }
 

@@ -32,6 +32,20 @@ pub fn without_inline_code(line: &str) -> String {
     shown.collect::<Vec<_>>().join("`")
 }
 
+/// The lines of headings, but the first of a file, that have no blank line before them.
+pub fn crowded_headings(text: &str) -> Vec<usize> {
+    let before: Vec<&str> = std::iter::once("").chain(text.lines()).collect();
+    let prose = prose(text).into_iter();
+    let headings = prose.filter(|(_, line)| {
+        let heading = line.trim_start_matches('#');
+        (1..=6).contains(&(line.len() - heading.len())) && heading.starts_with(' ')
+    });
+    let numbers = headings.map(|(number, _)| number);
+    numbers
+        .filter(|number| !before[number - 1].trim().is_empty())
+        .collect()
+}
+
 /// Targets of inline links, images, reference definitions and HTML attributes.
 pub fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
@@ -267,6 +281,12 @@ mod tests {
                 "{from} → {link}"
             );
         }
+    }
+
+    #[test]
+    fn headings_stand_apart_from_what_is_before_them() {
+        let text = "# One\n\n## Two\nText.\n## Three\n```sh\nls\n# no heading\n```\n# Four\n#tag\n";
+        assert_eq!(crowded_headings(text), [5, 10]);
     }
 
     #[test]
