@@ -115,6 +115,7 @@ fn ours<'b>(
                 let lie = match format {
                     Format::ColumnMajor => "column-major".to_string(),
                     Format::SubTiled { order } => format!("sub-tiles of {order}"),
+                    other => format!("{other:?}"),
                 };
                 let name = format!("dataflow, {backend}, nb {nb}, {lie}");
                 let layout = ROUTINE.layout(n, nb)?.with_format(format);

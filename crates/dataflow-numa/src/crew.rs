@@ -17,6 +17,7 @@ use std::fmt;
 /// # Examples
 /// See [`Policy`](crate::Policy).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Reach {
     /// From workers of its own NUMA node.
     Own,

@@ -125,6 +125,7 @@ pub fn node_of(memory: &[u8]) -> Result<Option<usize>, PagesError> {
 
 /// Where pages shall lie that are touched for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wish<'a> {
     /// With the thread that touches them: what holds without any wish.
     FirstTouch,

@@ -63,6 +63,7 @@ impl Extent {
 
 /// Sums of moduli along the columns and the rows of a tile or a matrix.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Sums {
     /// One per column.
     pub columns: Vec<f64>,

@@ -37,6 +37,7 @@ use crate::scalar::Scalar;
 /// # Examples
 /// See [`Tile`](Tile#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Format {
     /// Column by column, no padding: the leading dimension is the number of rows.
     ColumnMajor,
@@ -69,6 +70,7 @@ impl Format {
 
 /// The part of a tile that counts; no more of it travels between ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Part {
     /// Every element.
     #[default]

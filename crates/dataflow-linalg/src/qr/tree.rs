@@ -79,6 +79,7 @@ pub enum Reduction {
 /// assert_eq!(rows, [(1, 0), (3, 2), (2, 0)]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kill {
     /// The row of tiles that is eliminated.
     pub m: u32,
