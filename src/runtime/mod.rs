@@ -64,6 +64,21 @@ impl Transport {
 /// Those across ranks, [gathering](Self::gather) and its like included, follow one another, in the same order
 /// on every rank.
 ///
+/// # One rank or all
+/// | what | this rank alone | all ranks, each of which makes the call |
+/// |---|---|---|
+/// | a task space | [`run`](Self::run) | [`run_across`](Self::run_across) |
+/// | tasks in program order | [`scope`](Self::scope) | record them, then [`replay`](Self::replay) |
+/// | a recorded program | [`Recorded::run`](crate::sequence::record::Recorded::run) | [`replay`](Self::replay) |
+/// | a recursion | [`recursion::recurse`](crate::recursion::recurse) | [`recurse`](Self::recurse) |
+/// | numbers or data of all ranks | – | [`all_reduce`](Self::all_reduce), [`repeat_until`](Self::repeat_until), [`gather`](Self::gather), [`collect`](Self::collect), [`agree`](Self::agree) |
+///
+/// On a runtime of one rank both columns do the same, but for the data, which must be able to travel
+/// ([`Wire`](crate::core::port::Wire)) in the right one. A program that is [launched](crate::launch()) on
+/// several ranks takes the right column for what its ranks do together. A call of the middle one is made on
+/// each rank that comes to it, with that rank's own graph and data; for [`run`](Self::run) a space has all its
+/// tasks on `Rank(0)`, as is the default, whichever rank calls it.
+///
 /// # Examples
 /// ```
 /// use dataflow::core::space::Independent;

@@ -19,7 +19,7 @@ impl Runtime {
     }
 
     /// Runs a program that inserts tasks on data with versions, and all tasks that it inserts, on this
-    /// rank; returns the program's result and the report of the run. See [`sequence`](crate::sequence).
+    /// rank alone; returns the program's result and the report of the run. See [`sequence`](crate::sequence).
     ///
     /// # Errors
     /// As [`sequence::scope`].
@@ -52,8 +52,8 @@ impl Runtime {
         run_across(space, self)
     }
 
-    /// Runs a recorded program, this rank's part of it if there are several, each of which has
-    /// recorded the same; as often as one likes. On a single rank the same as [`Recorded::run`]. See
+    /// Runs a recorded program on all ranks, each of which calls this and has recorded the same; as often as
+    /// one likes. Alone on this rank, and for data that cannot travel: [`Recorded::run`]. See
     /// [`record`](crate::sequence::record).
     ///
     /// # Errors
