@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 pub type WireName = SmallVec<[u32; 6]>;
 
 /// What all ranks of a run must agree on, by name and value: the space and its parameters.
+///
+/// # Examples
+/// See [`Courier`](crate::port::Courier), whose ranks compare them when a run opens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// In an order that is the same on every rank.
@@ -16,6 +19,9 @@ pub struct Terms {
 }
 
 /// Why a run failed on some rank, in a form that travels.
+///
+/// # Examples
+/// See [`Courier`](crate::port::Courier), by which ranks tell it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
     /// Whether a body failed. False for a fault that stopped the run at once; such a fault is

@@ -8,6 +8,9 @@ use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::time::{Duration, Instant};
 
 /// Wakes the one who waits for it; a ring that nobody waits for is kept until somebody does.
+///
+/// # Examples
+/// See [`Thread`](crate::Thread), a host whose bells are those of threads, and [`Transport::bell`](crate::transport::Transport::bell).
 pub trait Bell: Send + Sync {
     /// Wakes whoever waits, or whoever comes next.
     fn ring(&self);

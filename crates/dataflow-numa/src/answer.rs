@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// What the operating system answered: an [`io::Error`] that can be copied and compared.
 ///
 /// Two are equal if they have the same kind and the same text.
+///
+/// # Examples
+/// See [`PagesError`](crate::pages::PagesError) and [`TopologyError`](crate::TopologyError), whose source it is.
 #[derive(Clone, Debug)]
 pub struct Answer(Arc<io::Error>);
 

@@ -10,6 +10,9 @@ use std::fmt;
 use std::path::Path;
 
 /// One thing that is not there, and what is done instead.
+///
+/// # Examples
+/// See [`Warning::Lacks`](crate::Warning::Lacks) and [`Workers::warnings`](crate::Workers::warnings).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lack {

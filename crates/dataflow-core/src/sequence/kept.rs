@@ -13,12 +13,21 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The body gets `&T`.
+///
+/// # Examples
+/// See [`read`](super::read).
 #[derive(Clone, Copy, Debug)]
 pub struct Read;
 /// The body gets `&mut T`.
+///
+/// # Examples
+/// See [`write`](super::write()).
 #[derive(Clone, Copy, Debug)]
 pub struct Write;
 /// The body gets `&mut T`, before or after others of the same group.
+///
+/// # Examples
+/// See [`commute`](super::commute).
 #[derive(Clone, Copy, Debug)]
 pub struct Commute;
 

@@ -116,6 +116,9 @@ pub struct RankTrace {
 }
 
 /// From when to when, nanoseconds.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// When it begins.
@@ -145,6 +148,9 @@ pub struct WorkerTrace {
 }
 
 /// Whether a task ran, failed or was skipped.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
     /// Its body ran.
@@ -184,6 +190,9 @@ pub struct Slice {
 }
 
 /// Outputs of a task that left for another rank.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Posted {
     /// Of which task.
@@ -200,6 +209,9 @@ pub struct Posted {
 }
 
 /// Outputs of a task of another rank, taken in by a worker.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// Of which task.
@@ -226,6 +238,9 @@ pub(crate) struct Source {
 }
 
 /// A slice of a trace: index of the rank in [`Trace::ranks`], and of the slice there.
+///
+/// # Examples
+/// See [`Trace::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
     /// Index into [`Trace::ranks`].

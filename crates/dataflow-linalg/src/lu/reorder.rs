@@ -35,6 +35,9 @@ const NEW_ORDER: usize = 1;
 const INCOMING: usize = 2;
 
 /// The task space of B ← P·B; or of Pᵀ·B, after a space that brings B home.
+///
+/// # Examples
+/// See [`solve`](super::solve), which reorders B by it before the solves with L and U.
 #[derive(Clone, Copy)]
 pub struct Reorder<'a, T: Scalar> {
     pivots: &'a Pivots<T>,

@@ -45,6 +45,9 @@ const LEFT: usize = 2;
 const STEPS: usize = 3;
 
 /// The task space of a solution: about nt² tasks for each tile column of B.
+///
+/// # Examples
+/// See [`factor_incremental`](super::factor_incremental), for whose factors it is, and [`solve_incremental`].
 #[derive(Clone, Copy)]
 pub struct Replay<'a, T: Scalar> {
     pub(super) lu: &'a TiledMatrix<T>,

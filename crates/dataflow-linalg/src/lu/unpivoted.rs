@@ -26,6 +26,26 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side.
+///
+/// # Examples
+/// A matrix whose diagonal is large needs no swaps:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::{Backend, Op};
+/// use dataflow_linalg::lu::{self, Pivots, Unpivoted};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+///
+/// let layout = Layout::general(20, 20, 8)?;    // 3 × 3 tiles
+/// let a = TiledMatrix::from_fn(layout, |i, j| if i == j { 30.0 } else { 1.0 });
+/// let pivots = Pivots::new(&a);
+/// let report = Unpivoted::new(&a, &pivots, Backend::Auto)?.run(&Inline)?;
+/// assert_eq!(report.tasks, 3 * 4 * 7 / 6);
+///
+/// let b = TiledMatrix::from_fn(Layout::general(20, 1, 8)?, |_, _| 49.0);
+/// lu::solve(&a, &pivots, Op::NoTranspose, &b, Backend::Auto, &Inline)?;
+/// assert!((b.get(19, 0).unwrap() - 1.0f64).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Unpivoted<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,

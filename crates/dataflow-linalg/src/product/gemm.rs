@@ -22,6 +22,26 @@ use dataflow_core::prelude::*;
 
 /// The task space of C ← α·op(A)·op(B) + β·C: a task for each tile of A and B, and one for each step
 /// of each tile of C, of which the first scales; where nothing is added one that only scales.
+///
+/// # Examples
+/// The graph of 2·A·B − C, verified, counted and run:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::space::verify;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::product::{Gemm, Operand};
+///
+/// let a = TiledMatrix::from_fn(Layout::general(5, 4, 2)?, |i, j| (i + j) as f64);
+/// let b = TiledMatrix::from_fn(Layout::general(4, 3, 2)?, |i, j| (i * j) as f64);
+/// let c = TiledMatrix::from_fn(Layout::general(5, 3, 2)?, |_, _| 1.0);
+/// let graph = Gemm::new(2.0, Operand::plain(&a), Operand::plain(&b), -1.0, &c, Backend::Auto)?;
+/// verify(&graph, 1)?;
+/// let report = graph.run(&Inline)?;
+/// assert_eq!(report.tasks, 6 + 4 + 3 * 2 * 2);    // tiles of A, tiles of B, two steps for each of C
+/// assert_eq!(c.get(1, 1), Some(2.0 * (2.0 * 1.0 + 3.0 * 2.0 + 4.0 * 3.0) - 1.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<'a, T: Scalar> {
     alpha: T,

@@ -38,6 +38,9 @@ pub(super) const RIGHT: usize = 2;
 
 /// The task space of C ← α·op(A)·op(B) + β·C, pipelined: a task for each tile of A, B and C, and one
 /// for each step of each tile of C.
+///
+/// # Examples
+/// See [`Gemm`](super::Gemm#examples), whose arguments it takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Torus<'a, T: Scalar> {
     alpha: T,

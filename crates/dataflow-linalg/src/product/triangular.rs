@@ -24,6 +24,9 @@ use dataflow_core::prelude::*;
 /// A triangle of a square matrix, as it is, transposed or conjugated.
 ///
 /// The other triangle is not read; a matrix that is stored as [`Structure::Lower`] has a lower one.
+///
+/// # Examples
+/// See [`Triangular`].
 #[derive(Clone, Copy, Debug)]
 pub struct TriangularOperand<'a, T: Scalar> {
     pub(super) matrix: &'a TiledMatrix<T>,
@@ -65,6 +68,23 @@ impl<'a, T: Scalar> TriangularOperand<'a, T> {
 
 /// The task space of a product with a triangle: a task for each tile of B, one for each tile of A in
 /// each tile column of B, and over ranks one for each tile of A.
+///
+/// # Examples
+/// B ← Aᵀ·B with the lower triangle of A, whose other entries are not read:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::{Backend, Op, Side};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::product::{Triangular, TriangularOperand};
+///
+/// let a = TiledMatrix::from_fn(Layout::general(3, 3, 2)?, |i, j| (10 * i + j) as f64);
+/// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |_, _| 1.0);
+/// let transposed = TriangularOperand::lower(&a).with(Op::Transpose);
+/// Triangular::new(Side::Left, 1.0, transposed, &b, Backend::Auto)?.run(&Inline)?;
+/// assert_eq!(b.get(0, 0), Some(0.0 + 10.0 + 20.0));
+/// assert_eq!(b.get(2, 0), Some(22.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Triangular<'a, T: Scalar> {
     pub(super) side: Side,

@@ -10,6 +10,9 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of Aᴴ: two tasks for each tile.
+///
+/// # Examples
+/// See [`adjoint`](adjoint()), which makes the room for it and runs it.
 #[derive(Clone, Copy)]
 pub struct Adjoint<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

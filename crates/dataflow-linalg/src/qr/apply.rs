@@ -34,6 +34,24 @@ const ABOVE: usize = 0;
 const BELOW: usize = 1;
 
 /// The task space of C ← op(Q)·C or C·op(Q).
+///
+/// # Examples
+/// Qᴴ·C and then Q of it, which is C again:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::{Backend, Op, Side};
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Random};
+/// use dataflow_linalg::qr::{self, Apply, Options};
+///
+/// let a = TiledMatrix::<f64>::from_entries(Layout::general(30, 20, 8)?, &Random::new(1));
+/// let (q, _) = qr::factor(&a, Options::of_order(8), Backend::Auto, &Inline)?;
+/// let c = TiledMatrix::from_fn(Layout::general(30, 2, 8)?, |i, j| (i + 30 * j) as f64);
+/// for op in [Op::ConjTranspose, Op::NoTranspose] {
+///     Apply::new(&a, &q, (Side::Left, op), &c, Backend::Auto)?.run(&Inline)?;
+/// }
+/// assert!((c.get(7, 1).unwrap() - 37.0).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Apply<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

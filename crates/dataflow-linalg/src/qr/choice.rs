@@ -60,6 +60,9 @@ const T_OF_V: usize = 3;
 const ORDER: usize = 4;
 
 /// The task space of the choice for a matrix that is not higher than wide.
+///
+/// # Examples
+/// See [`pivoted`](super::pivoted()), which factors by the order that it finds.
 #[derive(Debug)]
 pub struct Choice<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,

@@ -48,6 +48,22 @@ const MADE_V: usize = 1;
 const MADE_T: usize = 2;
 
 /// The task space of the factorisation.
+///
+/// # Examples
+/// The graph by itself: unlike [`factor()`] it does not look for entries that are not finite.
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, generate::Random};
+/// use dataflow_linalg::qr::{Factor, Options, Reflectors, check};
+///
+/// let random = Random::new(1);
+/// let a = TiledMatrix::<f64>::from_entries(Layout::general(30, 20, 8)?, &random);
+/// let q = Reflectors::new(a.layout(), Options::of_order(8));
+/// Factor::new(&a, &q, Backend::Auto)?.run(&Inline)?;
+/// assert!(check(&random, &a, &q, &Inline)?.residual < 10.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,

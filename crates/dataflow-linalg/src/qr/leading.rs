@@ -49,6 +49,9 @@ pub enum Compare {
 }
 
 /// What the search finds.
+///
+/// # Examples
+/// See [`Leading`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Found {

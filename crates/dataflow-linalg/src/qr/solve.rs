@@ -13,6 +13,9 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of X ← R⁻¹·B, or R⁻ᴴ·B, for the R of a factored matrix.
+///
+/// # Examples
+/// See [`least_squares`](super::least_squares()), whose last stage it is.
 #[derive(Clone, Copy)]
 pub struct Solve<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

@@ -22,6 +22,9 @@ use dataflow_core::port::Executor;
 const MOST_CORRECTIONS: usize = 5;
 
 /// How far a column of X is from the solution.
+///
+/// # Examples
+/// See [`solve`](super::solve()#examples) and, of factors, [`lu::error_bounds`](crate::lu::error_bounds).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bounds {

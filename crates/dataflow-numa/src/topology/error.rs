@@ -5,6 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Why there is no topology.
+///
+/// # Examples
+/// See [`Topology`](super::Topology#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopologyError {

@@ -9,6 +9,9 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 
 /// A datum of a recorded program, at home in a slot of a store.
+///
+/// # Examples
+/// See [`Recorder::home`](super::Recorder::home) and the [module's](super) example.
 pub struct Home<'c, D> {
     pub(super) datum: u32,
     recorder: PhantomData<fn(&'c D) -> &'c D>,
@@ -32,6 +35,9 @@ impl<D> std::fmt::Debug for Home<'_, D> {
 
 /// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
 /// kind. The trait is sealed.
+///
+/// # Examples
+/// See the [module's](super) example.
 pub trait HomeSet<'c, D: Datum>: Sealed {
     /// Turns data into what a body gets, in the shape of the set.
     #[doc(hidden)]

@@ -17,6 +17,9 @@ use crate::wire::WireName;
 use std::fmt;
 
 /// A recorded task's name: its number in the order of recording, counted from 0, and its class.
+///
+/// # Examples
+/// See the [module's](super) example: it is the task of a [`Recorded`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Step {
     number: u32,

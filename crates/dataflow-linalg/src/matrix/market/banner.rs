@@ -3,6 +3,9 @@
 use std::fmt;
 
 /// How entries are listed.
+///
+/// # Examples
+/// See [`Header`](super::Header), which has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Row, column, value; what is not listed is 0.
@@ -12,6 +15,9 @@ pub enum Storage {
 }
 
 /// What the values are.
+///
+/// # Examples
+/// See [`Header`](super::Header), which has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// One number.
@@ -25,6 +31,9 @@ pub enum Field {
 }
 
 /// What follows from an entry for its mirror.
+///
+/// # Examples
+/// See [`Header`](super::Header), which has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symmetry {
     /// Nothing.

@@ -7,6 +7,9 @@ use std::fmt;
 use std::io;
 
 /// A file that is refused: which, where and why.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Debug)]
 pub struct ReadError {
     pub(super) file: String,
@@ -294,6 +297,9 @@ fn index(f: &mut fmt::Formatter<'_>, of: &str, word: &str, length: usize) -> fmt
 }
 
 /// Why a matrix cannot be written.
+///
+/// # Examples
+/// See [`write`](super::write()).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
