@@ -1,4 +1,4 @@
-//! Dense: the calls for whoever wants an answer, not a graph, on ndarray's arrays.
+//! Dense: the calls for programs that want an answer, not a graph, on ndarray's arrays.
 //!
 //! # Law
 //! Small problems are one tile on the calling thread: no thread is started or woken, and the kernels

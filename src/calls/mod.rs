@@ -1,4 +1,4 @@
-//! Calls: linear algebra for whoever wants an answer, not a graph; feature `linalg`.
+//! Calls: linear algebra for programs that want an answer, not a graph; feature `linalg`.
 //!
 //! On arrays of ndarray ([`dense`]) and on tiled matrices ([`tiled`]), at once or with factors that
 //! are kept ([`factored`]). [`site`] knows where a problem is worked on, and how it is cut.

@@ -134,9 +134,9 @@ impl RuntimeBuilder {
         RuntimeBuilder { silence, ..self }
     }
 
-    /// How long a thread that waits for messages polls at least before it sleeps; by default 50 µs, and up to
-    /// two milliseconds where this rank has had to wait so long of late. Where the workers of all ranks here
-    /// outnumber the cores nobody polls, unless a time is said here.
+    /// Minimum time that a thread which waits for messages polls before it sleeps, by default 50 µs; it is
+    /// extended to twice this rank's recent waits, at most two milliseconds, unless those were longer. Zero:
+    /// never poll, as by default where the workers of all ranks here outnumber the cores.
     pub fn spin(self, spin: Duration) -> Self {
         let spin = Some(spin);
         RuntimeBuilder { spin, ..self }
@@ -250,7 +250,7 @@ impl RuntimeBuilder {
         messages
     }
 
-    /// How long whoever waits for messages polls: where workers wait for cores it would take one from who
+    /// How long a thread that waits for messages polls: where workers wait for cores it would take one from who
     /// has work, so only if it was asked to.
     fn polls_for(&self, has_cores: bool) -> Duration {
         match has_cores {

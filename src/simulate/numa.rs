@@ -157,7 +157,7 @@ impl Land for Floor {
     }
 }
 
-/// Where received data land: they have a length, no bytes, and lie with whoever takes them in.
+/// Where received data land: they have a length, no bytes, and lie with the worker that takes them in.
 pub(super) struct Landing(pub Arc<Floor>);
 
 struct Landed {

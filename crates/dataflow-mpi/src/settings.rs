@@ -56,9 +56,9 @@ pub struct Settings {
     pub blocking: bool,
     /// Who moves messages.
     pub drive: Drive,
-    /// How long a thread that waits for messages polls at least before it sleeps; workers do so too, if
-    /// they move messages. It polls for up to two milliseconds where that is as long as this rank has had to
-    /// wait of late; never, if this is zero.
+    /// Minimum time that a thread which waits for messages polls before it sleeps; workers do so too, if
+    /// they move messages. It is extended to twice this rank's recent waits, at most two milliseconds, unless
+    /// those were longer than that. Zero: never poll.
     pub spin: Duration,
     /// Gets a line for each oddity that is no error; by default it is printed to standard error.
     pub warn: fn(&str),

@@ -12,7 +12,7 @@ use std::fmt;
 /// The workers from which an idle worker may steal.
 ///
 /// One that waits inside a body, for its children or for a datum, takes from all once it has found
-/// nothing within reach for some microseconds: whoever might have come for it may wait as well.
+/// nothing within reach for some microseconds: the worker that might have come for it may wait as well.
 ///
 /// # Examples
 /// See [`Policy`](crate::Policy).

@@ -18,7 +18,7 @@ use std::path::Path;
 pub enum Lack {
     /// Threads cannot be pinned: they run where the system puts them.
     Pinning,
-    /// The system runs no fence in all threads at the request of one (`membarrier(2)`): whoever
+    /// The system runs no fence in all threads at the request of one (`membarrier(2)`): a worker that
     /// queues a task runs a fence of its own, which may double the time of an empty task.
     Membarrier,
     /// Memory comes on small pages.

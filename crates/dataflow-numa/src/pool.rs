@@ -110,7 +110,7 @@ impl Pool {
         self.wards.wake_all(|| false);
     }
 
-    /// Mail came, which any one worker can take in. Whoever falls asleep later looks first.
+    /// Mail came, which any one worker can take in. A worker that falls asleep later looks first.
     pub fn wake_for_mail(&self) {
         self.wards.wake_for_mail();
     }
@@ -121,7 +121,7 @@ impl Pool {
 
     /// Changes with the offers.
     pub fn edition(&self) -> u64 {
-        // Acquire: pairs with the release of whoever raised it; `offers` is at least as new.
+        // Acquire: pairs with the release of the thread that raised it; `offers` is at least as new.
         self.edition.load(Ordering::Acquire)
     }
 
@@ -252,7 +252,7 @@ mod tests {
             let list = |&worker: &usize| pool.wards.of(worker).list(worker, worker, Risen::Free);
             let listed: Vec<_> = asleep.iter().map(list).collect();
             pool.wake_for_mail();
-            // Whoever still sleeps would be called to duty by a word on its node.
+            // A worker that still sleeps would be called to duty by a word on its node.
             asleep.iter().for_each(|&node| pool.wards.queued(node));
             let risen = asleep.iter().zip(listed);
             let risen = risen.map(|(&node, listed)| pool.wards.of(node).leave(listed));
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Whoever was called for it may have gone into an older job: nobody was called any more.
+    /// The worker that was called for it may have gone into an older job: nobody was called any more.
     #[test]
     fn mail_of_a_job_on_offer_is_a_sign_of_work_until_somebody_takes_it_in() {
         struct Looks<'c>(Pool, &'c Sends);

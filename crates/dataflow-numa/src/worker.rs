@@ -103,7 +103,7 @@ impl<'p> Worker<'p> {
         let mut since = None;
         while !offer.job.is_over() {
             if self.pool.wants(offer, &self.kit) {
-                // Whoever comes in free leaves free.
+                // A worker that comes in free leaves free.
                 let _free = self.visit(offer, Risen::Free);
                 since = None;
                 continue;
@@ -332,7 +332,7 @@ mod tests {
         Bedtime::new(look).run();
     }
 
-    /// Whoever queued it saw nobody asleep.
+    /// The worker that queued it saw nobody asleep.
     #[test]
     fn whoever_falls_asleep_looks_for_what_was_queued_meanwhile() {
         let look = |pool: &Pool, offer: &Arc<OfferedJob>| {
@@ -345,7 +345,7 @@ mod tests {
         Bedtime::new(look).run();
     }
 
-    /// Whoever brought it saw nobody asleep.
+    /// The thread that brought it saw nobody asleep.
     #[test]
     fn whoever_falls_asleep_looks_for_a_job_that_came_meanwhile() {
         let look = |pool: &Pool, offer: &Arc<OfferedJob>| {

@@ -109,7 +109,7 @@ impl<D: Datum> Version<D> {
 
     /// Makes this holder the sole one, copying the datum if it is shared; says whether it copied.
     pub(crate) fn make_sole(&mut self) -> bool {
-        // Nobody has weak pointers. Relaxed: whoever changes the datum asks again, by acquire.
+        // Nobody has weak pointers. Relaxed: a task that changes the datum asks again, by acquire.
         let shared = Arc::strong_count(&self.lent) > 1;
         if shared {
             *self = Version::new((**self).clone());

@@ -4,7 +4,7 @@ use super::{Job, Ledger};
 use crate::sync::held;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Give it to a [`Context`](crate::port::Context) and keep a reference to watch or cancel the runs.
+/// Watches runs, and can cancel them. Pass it to a [`Context`](crate::port::Context).
 ///
 /// # Examples
 /// ```

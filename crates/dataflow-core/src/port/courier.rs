@@ -76,8 +76,8 @@ pub trait Line: Send + Sync {
     }
 
     /// Called by a worker that has nothing to do until something arrives, or, if `finished`, nothing at
-    /// all: whether it shall poll and look again at once, instead of leaving. The line keeps its state in
-    /// `since`, which is `None` when the wait begins.
+    /// all. Returns true if the worker should poll again instead of leaving the run. The line keeps its state
+    /// in `since`, which is `None` when the wait begins.
     fn lingers(&self, finished: bool, since: &mut Option<Duration>) -> bool {
         let _ = (finished, since);
         false

@@ -140,8 +140,8 @@ pub trait Lane {
     fn push(&mut self, word: Word, priority: i64);
 
     /// Queues a ready task that is no successor of one that has just run here: a root, one whose inputs
-    /// came from another rank, or one of a program that may not come back for it. So it is for
-    /// whoever comes first; by default as any other.
+    /// came from another rank, or one of a program that may not come back for it. Any worker may take
+    /// it. The default is [`push`](Self::push).
     fn share(&mut self, word: Word, priority: i64) {
         self.push(word, priority);
     }
@@ -164,9 +164,9 @@ pub trait Lane {
         None
     }
 
-    /// Its worker stays inside until others have done something, and has found nothing for some
-    /// microseconds. Answers whether this call let them act meanwhile; if not, as by default, the
-    /// thread naps.
+    /// Called when its worker waits inside the run for others, and has found nothing for some
+    /// microseconds. Returns true if other workers could run during this call; otherwise, as by default,
+    /// the engine lets the thread sleep.
     ///
     /// - `in_body`: it waits in the midst of a program or body, for tasks that only it might be able to run
     fn waits(&mut self, in_body: bool) -> bool {

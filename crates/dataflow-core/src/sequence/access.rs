@@ -110,7 +110,7 @@ pub fn read<H: Accessible>(handle: &H) -> Access<'_, H, Read> {
 }
 
 /// The task changes the datum: after all tasks inserted before it that access the datum, and before all
-/// that are inserted later.
+/// that are inserted later and access it.
 pub fn write<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
     Access::to(handle)
 }

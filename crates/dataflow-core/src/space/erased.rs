@@ -431,7 +431,7 @@ impl TaskName for AnyName {
     }
 }
 
-/// Passes on, to whoever asked for inputs of a task, names that know their type.
+/// Passes on, to the visitor that asked for inputs of a task, names that know their type.
 struct InputsOf<'e, 's, D: Datum, I> {
     to: &'e mut I,
     of: &'e Erased<'s, D>,
@@ -458,7 +458,7 @@ impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for InputsOf<'_, 's, D, I> 
     }
 }
 
-/// The same for whoever asked for successors.
+/// The same for the visitor that asked for successors.
 struct SuccessorsOf<'e, 's, D: Datum, T> {
     to: &'e mut T,
     of: &'e Erased<'s, D>,

@@ -58,10 +58,16 @@ use std::iter;
 /// one end only or a wrong one, if a flow is fed twice or not at all (where edges carry no data, that a
 /// task names one edge twice is looked for in debug builds alone), if tasks wait for one another in
 /// a circle, if counts or ranks are wrong, or if a slot of a store is filled twice, or taken from and
-/// not filled again. [`verify`] proves beforehand what a run cannot see, and names the edge: that no root
-/// is announced twice in place of another, that it is the datum taken from a slot, or a version made of
-/// it, that is brought back, that a slot is not replaced while it is read, that kinds agree, and that no
-/// two names pack to one number.
+/// not filled again.
+///
+/// Before any run, with small parameters, [`verify`] finds all that, and names the edge. It also finds
+///
+/// - a root that is announced twice in place of another;
+/// - a datum that is taken from a slot for updating and does not come back, neither itself nor a version of it;
+/// - a slot that is replaced while it is read;
+/// - an edge whose ends say different kinds;
+/// - two names that pack to one number.
+///
 /// `DATAFLOW_VERIFY=1` has small spaces verified before they run.
 ///
 /// # Examples

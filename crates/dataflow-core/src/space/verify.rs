@@ -324,7 +324,7 @@ struct Task {
 struct TaskTold {
     on: Rank,
     ends: TaskEdges<usize>,
-    /// The edges from and to tasks, sorted: whoever is at the other end looks itself up.
+    /// The edges from and to tasks, sorted: the task at the other end looks itself up.
     named_inputs: Vec<(usize, usize, usize)>,
     named_outputs: Vec<(usize, usize, usize)>,
 }

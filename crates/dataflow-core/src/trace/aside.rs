@@ -6,7 +6,7 @@
 use super::{Opened, Track};
 use std::cell::Cell;
 
-/// A track that whoever runs inside of a body may use. In a box: of a run that is not recorded a word
+/// A track that a run inside of a body may use. In a box: of a run that is not recorded a word
 /// is moved.
 pub(crate) struct Aside<'o> {
     track: Cell<Option<Box<Track>>>,

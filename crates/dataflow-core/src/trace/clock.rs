@@ -61,7 +61,7 @@ impl Clock {
                 length: 0,
             };
         }
-        // Whoever is interrupted between two readings has a moment that is long.
+        // A thread that is interrupted between two readings has a moment that is long.
         let mut moments = (0..READINGS).map(|_| self.reading());
         let first = moments.next().unwrap_or_default();
         moments.fold(first, |best, other| match other.length < best.length {

@@ -1,4 +1,4 @@
-//! Mailed: what whoever moves messages notes of a run: when outputs have left, when others were heard of
+//! Mailed: what the threads that move messages note of a run: when outputs have left, when others were heard of
 //! and asked for, and when they came.
 //!
 //! # Law

@@ -6,8 +6,8 @@
 //! last, why a worker had nothing to do.
 //!
 //! # Law
-//! A run writes notes only into memory that was allocated before it, but in time that is given; notes that do not fit are counted
-//! ([`RankTrace::missing`]). The parts of a worker's time sum up to the whole, to the nanosecond.
+//! A run writes notes only into memory allocated before it (in virtual time: allocated as needed); notes that
+//! do not fit are counted ([`RankTrace::missing`]). The parts of a worker's time sum up to the whole, to the nanosecond.
 //! Nested tasks of a sequence are slices of their own inside their parent's; a scope or a recursion that
 //! any other body runs is a part of that body. What a call of a recursion completes is joined in a slice
 //! of its own, of the class `join`: one, however many calls above it are joined.

@@ -173,7 +173,7 @@ fn woken_of<'r>(notes: &'r [Note], scale: &'r Scale) -> impl Iterator<Item = Wak
 /// Outputs of which task, for which rank if that matters, and when something became of them.
 type Stamp = (TaskNumber, Rank, u64);
 
-/// What becomes of messages by the hand of whoever moves them.
+/// What becomes of messages by the hand of the threads that move them.
 const STAMPED: [NoteKind; 3] = [NoteKind::Left, NoteKind::Heard, NoteKind::Asked];
 
 fn stamps_of(notes: &[Note], scale: &Scale, kind: NoteKind) -> impl Iterator<Item = Stamp> {
@@ -253,7 +253,7 @@ impl Opened {
         self.left_out.fetch_add(tasks, Ordering::Relaxed);
     }
 
-    /// Adds what was noted by whoever moves messages.
+    /// Adds what was noted by the threads that move messages.
     pub fn add(&self, track: Track) {
         if let Some(tracks) = self.tracks.first() {
             held(tracks).push(track);

@@ -3,7 +3,7 @@
 //!
 //! # Law
 //! Each stage updates a tile in the order of k. Tasks that read a tile and the task that overwrites
-//! it next do not wait for each other: whoever overwrites too early gets a copy. So the bits depend
+//! it next do not wait for each other: a task that overwrites too early gets a copy. So the bits depend
 //! on the matrix, the tile order and the backend only, and the longest way is 3·nt tasks.
 //!
 //! # Signs

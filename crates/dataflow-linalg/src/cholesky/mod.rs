@@ -2,9 +2,9 @@
 //!
 //! [`factor`] overwrites the lower triangle of A by L; [`solve`] overwrites B by the solution of
 //! A·X = B, [`factor_and_solve`] does both as one graph; [`inverse`] overwrites A by A⁻¹; [`residual`] judges a factor;
-//! [`condition`] and [`determinant`] say what it tells of A, [`error_bounds`] and [`improve`] what of
-//! X. [`Factor`], [`substitution`], [`Inverse`] and [`Check`] are the task spaces behind them, to be run, watched or composed like any other, on one
-//! rank or on many.
+//! [`condition`] and [`determinant`] are computed from the factor; [`error_bounds`] judges X, [`improve`]
+//! corrects it. [`Factor`], [`substitution`], [`Inverse`] and [`Check`] are the task spaces behind them, to be
+//! run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
 //! ```

@@ -5,8 +5,8 @@
 //! factorisation and solution. [`factor_incremental`] swaps between two
 //! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
 //! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
-//! [`condition`] and [`determinant`] say what they tell of A, [`error_bounds`] and [`improve`] what
-//! of X. [`Factor`], [`Columns`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
+//! [`condition`] and [`determinant`] are computed from the factors; [`error_bounds`] judges X, [`improve`]
+//! corrects it. [`Factor`], [`Columns`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
 //! run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples

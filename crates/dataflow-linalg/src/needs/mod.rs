@@ -64,7 +64,7 @@ impl Needs {
             .saturating_add(self.workspace)
     }
 
-    /// Both, one after the other or at once, beside each other.
+    /// The sum: for two runs that keep separate data.
     pub fn and(self, other: Needs) -> Needs {
         Needs {
             held: self.held.saturating_add(other.held),
@@ -73,7 +73,7 @@ impl Needs {
         }
     }
 
-    /// One after the other, what is held being the same or a part of it: the larger of each.
+    /// The maximum: for two runs, one after the other, over the same data.
     pub fn then(self, other: Needs) -> Needs {
         Needs {
             held: self.held.max(other.held),
@@ -82,8 +82,8 @@ impl Needs {
         }
     }
 
-    /// One after the other as one graph, what is held being the same or a part of it: the rest may be
-    /// there at once.
+    /// For two graphs over the same data that run as one graph: the maximum of what is held, and the sum of
+    /// the rest, which may be there at once.
     pub fn overlapping(self, other: Needs) -> Needs {
         Needs {
             held: self.held.max(other.held),

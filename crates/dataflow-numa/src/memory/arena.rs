@@ -268,7 +268,7 @@ impl FreeList {
             offset: 0,
             length,
         };
-        // Nobody has touched it yet. Where the kernel refuses, pages lie with whoever does.
+        // Nobody has touched it yet. Where the kernel refuses, pages lie with the thread that does.
         site.with_wish(|wish| pages::place(range.bytes_mut(), wish).ok());
         Some(range)
     }
@@ -301,7 +301,7 @@ impl FreeList {
     }
 }
 
-/// A range of a region. Whoever holds the range owns the bytes; it cannot be cloned.
+/// A range of a region. The thread that holds the range owns the bytes; it cannot be cloned.
 struct OwnedRange {
     region: Arc<Region>,
     offset: usize,

@@ -153,7 +153,7 @@ fn nodes_of_pus(topology: &Topology) -> Arc<[Option<usize>]> {
 /// Where the regions of an arena are meant to lie.
 #[derive(Clone, Debug)]
 enum Site {
-    /// With whoever touches them; nobody asks.
+    /// With the thread that touches them; nobody asks.
     Anywhere,
     /// There is one NUMA node.
     Only,

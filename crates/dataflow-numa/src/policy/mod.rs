@@ -18,8 +18,8 @@
 //! touch their data there first (those of spaces: sequences and recorded programs have data when they
 //! begin). Tasks without data stay where they became ready; so under
 //! `distance-no-steal` they use only the NUMA nodes where a root starts. Roots are placed as they are
-//! pulled, and whoever pulls goes on until there is one for itself: if nearly all of them lie on nodes that
-//! are slower than those that pull, nearly all wait there, 24 bytes each. On a machine with one node
+//! pulled: a worker pulls roots until it finds one for its own node; the others wait in their nodes' queues,
+//! 24 bytes each. On a machine with one node
 //! none of this is computed. A user's own [`Scheduler`] gets hint, class and the time of bodies on any
 //! machine; for spaces without data it gets only word and priority, and no roots without a priority.
 //!
@@ -190,8 +190,8 @@ impl Policy {
     }
 
     /// For how many rounds an idle worker looks only at its own NUMA node before it steals from
-    /// others; 0: it steals at once. Patience gains locality at the price of idle time. Who was woken for a
-    /// task of another node is patient too, and no other sleeper is woken meanwhile.
+    /// others; 0: it steals at once. Patience gains locality at the price of idle time. A worker woken for
+    /// another node's task also waits this many rounds first, and no other sleeper is woken meanwhile.
     pub fn patience(self, rounds: u32) -> Self {
         Policy {
             patience: rounds,

@@ -173,7 +173,7 @@ impl CustomQueue {
         drop(desk);
         let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
         let mut desk = self.desk();
-        // Whoever came meanwhile looks in our place.
+        // The worker that came meanwhile looks in our place.
         if desk.n_came != n_came || desk.fault.is_some() {
             return desk;
         }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 pub(crate) trait Backlog {
     /// Whether a word lies on the NUMA node, as far as the calling thread can see.
     fn has_words_on(&self, numa_node: usize) -> bool;
-    /// Whether there is mail: whoever was woken for it may have taken a word instead.
+    /// Whether there is mail: the worker that was woken for it may have taken a word instead.
     fn has_mail(&self) -> bool;
 }
 

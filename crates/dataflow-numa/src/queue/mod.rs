@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Whoever queued a task there meanwhile woke nobody, since one was on duty.
+    /// The worker that queued a task there meanwhile woke nobody, since one was on duty.
     #[test]
     fn whoever_ends_its_duty_wakes_for_what_lies_within_its_reach_and_for_nothing_else() {
         for (reach, wakes) in [("own", false), ("adjacent", true)] {
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Whoever was woken for it had taken a task of another run: that run's mail waited for a worker to
+    /// The worker that was woken for it had taken a task of another run: that run's mail waited for a worker to
     /// run dry, though others slept.
     #[test]
     fn whoever_was_woken_and_takes_a_task_wakes_for_mail_a_sleeper_of_whichever_numa_node() {
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Tasks that a user's scheduler got woke nobody: whoever had queued them ran them all.
+    /// Tasks that a user's scheduler got woke nobody: the worker that had queued them ran them all.
     #[test]
     fn whoever_queues_a_task_wakes_a_sleeper_under_every_policy() {
         let named = [
@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// While a thief has them in hand, whoever looks for them sees nothing and falls asleep.
+    /// While a thief has them in hand, a worker that looks for them sees nothing and falls asleep.
     #[test]
     fn whoever_steals_more_than_it_runs_wakes_a_sleeper_for_the_rest() {
         let policy = Policy::distance();

@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! What comes out is first in the queue's [`Order`]. `top` is written under the lock only; it is
-//! exact for whoever wrote last and a hint for all others.
+//! exact for the thread that wrote last and a hint for all others.
 //!
 //! # Cost
 //! A push or a pop takes an uncontended lock (some 14 ns) and moves log₂(n) entries. A queue that
@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(loot.len() as u64, n.saturating_sub(1) / 2);
             thief.absorb(&mut loot);
             for queue in [&victim, &thief] {
-                // Whoever sees a task that is not there comes for it again and again.
+                // A worker that sees a task that is not there comes for it again and again.
                 assert_eq!(queue.top(), queue.lock().top());
             }
             let mut all: Vec<Word> = first.into_iter().collect();

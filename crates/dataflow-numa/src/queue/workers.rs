@@ -78,7 +78,7 @@ impl WorkerQueues {
 
     #[inline(always)]
     fn is_ranked(&self) -> bool {
-        // Relaxed: whoever must see a word is ordered by the sleep protocol, as with `top`.
+        // Relaxed: the thread that must see a word is ordered by the sleep protocol, as with `top`.
         self.is_ranked.load(Ordering::Relaxed)
     }
 

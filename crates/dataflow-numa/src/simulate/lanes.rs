@@ -5,7 +5,7 @@
 //!
 //! # Law
 //! One worker acts at a time, and says before time passes that it does. Then idle workers that may take
-//! what is queued try, the nearest first, as the sleep protocol would wake them: whoever finds a task has it
+//! what is queued try, the nearest first, as the sleep protocol would wake them: the one that finds a task has it
 //! in hand and is woken for it, so nobody is woken in vain.
 
 use crate::crew::Crew;

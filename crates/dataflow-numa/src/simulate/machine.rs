@@ -59,7 +59,7 @@ impl VirtualMachine {
         self.here_and_now().clone()
     }
 
-    /// Nanoseconds since the run began, for whoever looks at the clock.
+    /// Nanoseconds since the run began, for observers that look at the clock.
     pub fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let course = self.course.clone();
         move || held(&course).now.as_nanos() as u64
@@ -189,7 +189,7 @@ struct Agenda {
     now: Duration,
 }
 
-/// When; whether it was not woken for it, since whoever was comes first; and the how many-eth it is.
+/// When; whether it was not woken for it, since the worker that was comes first; and the how many-eth it is.
 type Turn = (Duration, bool, u64);
 
 impl Agenda {

@@ -149,7 +149,7 @@ impl Sleep {
             self.sum_up(&dormitory);
             return Risen::Free;
         }
-        // Whoever took us off the list called us under the same lock.
+        // The thread that took us off the list called us under the same lock.
         dormitory.calls[listed.worker].take().unwrap_or(Risen::Free)
     }
 
@@ -274,7 +274,7 @@ mod loom_models {
     struct Pool {
         sleep: Sleep,
         words: AtomicUsize,
-        /// Mail that makes two words, for whoever takes it in.
+        /// Mail that makes two words, for the worker that takes it in.
         mail: AtomicBool,
         ended: AtomicBool,
         /// Bodies that have started.
@@ -399,7 +399,7 @@ mod loom_models {
         });
     }
 
-    /// Mail is taken in by one worker and makes two words that wait for one another. Whoever takes it
+    /// Mail is taken in by one worker and makes two words that wait for one another. The worker that takes it
     /// may be on duty: then it wakes nobody when it queues them, and must when it takes the first.
     #[test]
     fn words_that_came_by_mail_get_two_workers() {

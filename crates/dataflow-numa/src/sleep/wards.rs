@@ -3,7 +3,7 @@
 //! If every worker may take every word there is one ward, and all is as the [protocol](super)
 //! says. Where policies forbid stealing from far away, a worker must not be woken for a word that it
 //! may not take, while one that may sleeps on. So each NUMA node has a ward of its own, with its own
-//! list, flag and duty; whoever queues a word on a node passes P2 to P4 at each ward whose workers
+//! list, flag and duty; a worker that queues a word on a node passes P2 to P4 at each ward whose workers
 //! may take it, nearest first, until somebody was woken.
 //!
 //! # Law

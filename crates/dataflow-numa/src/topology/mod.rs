@@ -129,8 +129,8 @@ impl Topology {
         })
     }
 
-    /// The same, whatever launcher there is: all cores of the calling thread's affinity mask. For
-    /// whoever [divides](share::part) them among ranks.
+    /// The same, whatever launcher there is: all cores of the calling thread's affinity mask. For a
+    /// program that [divides](share::part) them among ranks.
     ///
     /// # Errors
     /// As [`discover`](Self::discover).

@@ -126,7 +126,7 @@ pub struct Sending<'p> {
     pub task: &'p [u32],
     /// Who gets it, in ascending order.
     pub to: &'p [Rank],
-    /// Of all its data.
+    /// Total bytes of the task's data in this parcel.
     pub bytes: u64,
 }
 
