@@ -1,7 +1,7 @@
 //! Bells: one thread sleeps until another rings.
 //!
 //! # Law
-//! A ring is kept until it is taken, and whoever takes it sees what was done before it. Ringing costs
+//! A ring is kept until it is taken, and the thread that takes it sees what was done before it. Ringing costs
 //! no system call unless somebody sleeps.
 
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// # Examples
 /// See [`Thread`](crate::Thread), a host whose bells are those of threads, and [`Transport::bell`](crate::transport::Transport::bell).
 pub trait Bell: Send + Sync {
-    /// Wakes whoever waits, or whoever comes next.
+    /// Wakes the thread that waits, or the next one that comes to wait.
     fn ring(&self);
 
     /// Waits for a ring, or for as long as said.
@@ -46,12 +46,12 @@ impl Flags {
         !before && self.asleep.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it was rung since it was last asked: for whoever is awake, and costs nothing if not.
+    /// Whether it was rung since it was last asked: for a thread that is awake, and costs nothing if not.
     pub fn take_awake(&self) -> bool {
         self.rung.load(Ordering::Relaxed) && self.take()
     }
 
-    /// Whether it was rung since it was last asked: for whoever has [fallen asleep](Self::fall_asleep).
+    /// Whether it was rung since it was last asked: for a thread that has [fallen asleep](Self::fall_asleep).
     pub fn take(&self) -> bool {
         // Acquire and release: pairs with the exchange in `ring`, in both directions.
         self.rung.swap(false, Ordering::AcqRel)
@@ -141,7 +141,7 @@ mod loom_models {
         });
     }
 
-    /// Two ring; whoever waits until both have done their part is woken as often as it takes.
+    /// Two ring; a thread that waits until both have done their part is woken as often as it takes.
     #[test]
     fn of_two_rings_neither_hides_what_the_other_shows() {
         explore(3, || {

@@ -91,7 +91,7 @@ impl BranchReach {
 }
 
 impl TreeShape {
-    /// The branches of a tree over those who get a datum, from whoever has it.
+    /// The branches of a tree over those who get a datum, from the rank that has it.
     pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 8]> {
         let n = to.len() + 1;
         let branch = |position| {

@@ -3,7 +3,7 @@
 //! # Law
 //! Messages come out in the order in which they were said, each once. A packet that came before is
 //! dropped; one that came too early waits for those before it. A gap that does not close is an
-//! error of whoever asks ([`gap`](Intake::gap)).
+//! error of the rank that asks ([`gap`](Intake::gap)).
 
 use crate::wire::{Header, Malformed};
 use std::collections::BTreeMap;

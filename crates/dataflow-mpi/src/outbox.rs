@@ -3,7 +3,7 @@
 //! The open packet leaves when no packet to that rank is under way, or when it is full and not too
 //! many are. So nothing is held back while the way is free, and under load batches form by
 //! themselves. Where a packet is under way for a moment only, as over sockets, whose system takes
-//! what it is given, whoever has more to do may be [patient](Haste::Patient): then packets follow
+//! what it is given, a worker that has more to do may be [patient](Haste::Patient): then packets follow
 //! each other in no less than a while, and carry what was said in between. If that rank has sent data
 //! since the last of them, nothing is held back: ranks that exchange data wait for each other in turn.
 //!
@@ -41,7 +41,7 @@ struct Way {
     cut: usize,
     sequence: u64,
     in_flight: usize,
-    /// Until then whoever is patient adds to the open packet.
+    /// Until then a worker that is patient adds to the open packet.
     held: Duration,
     /// Whether data have come from there since the last packet to it.
     answers: bool,

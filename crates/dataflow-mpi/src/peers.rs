@@ -1,7 +1,7 @@
 //! Peers: what is kept of every rank that this one has had to do with, and nothing of the others.
 //!
 //! A rank gets its place at first contact: so memory follows from the number of peers, not from that
-//! of ranks, and whoever looks at all of them meets them in the order of first contact.
+//! of ranks, and a look at all of them meets them in the order of first contact.
 
 use dataflow_core::rank::Rank;
 

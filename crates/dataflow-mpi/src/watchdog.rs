@@ -7,7 +7,7 @@
 //! # Law
 //! A rank is lost when no byte was heard of it for as long as said, *while this rank listened*: one
 //! that slept itself (a debugger, a stopped process) begins to count anew. One that was called, and is
-//! not connected yet, is the affair of whoever calls it.
+//! not connected yet, is the affair of the rank that calls it.
 
 use crate::peers::Peers;
 use dataflow_core::rank::Rank;
@@ -34,7 +34,7 @@ pub struct Watchdog {
 }
 
 /// Ranks by when to look at them. Words that come and go only put off what is due: so they leave an
-/// agenda as it is, and whoever looks finds out.
+/// agenda as it is, and the look that is due finds out.
 type Agenda = BinaryHeap<Reverse<(Duration, Rank)>>;
 
 /// What was heard of a rank, and said to it.

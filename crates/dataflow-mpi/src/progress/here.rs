@@ -6,7 +6,7 @@ use std::time::Duration;
 thread_local! {
     /// Whether this thread moves messages right now.
     pub(super) static MOVING: Cell<bool> = const { Cell::new(false) };
-    /// Whether whoever runs on this thread acts by turns: it rests only between them.
+    /// Whether the code that runs on this thread acts by turns: it rests only between them.
     static BY_TURNS: Cell<bool> = const { Cell::new(false) };
     /// When this thread looked last: before the task that it runs, or some short ones before it.
     pub(super) static LOOKED: Cell<Duration> = const { Cell::new(Duration::ZERO) };

@@ -1,6 +1,6 @@
 //! Progress: who moves messages, and when. The only code that touches a transport or a clock.
 //!
-//! The depot and its transport lie behind one lock, taken by whoever moves messages for a moment:
+//! The depot and its transport lie behind one lock, taken for a moment by the threads that move messages:
 //! a thread of its own, helped by workers that have nothing to run, or (`Drive::Workers`) the workers
 //! between their tasks. Then the thread is a helper: it sleeps, and steps in when no worker has looked.
 //!
@@ -82,7 +82,7 @@ impl Progress {
         })
     }
 
-    /// Looks at the depot, waiting for whoever moves messages.
+    /// Looks at the depot, waiting for the thread that moves messages.
     pub fn with_depot<R>(&self, look: impl FnOnce(&mut Depot) -> R) -> R {
         assert!(
             !is_moving(),
@@ -127,7 +127,7 @@ impl Progress {
 
     /// Moves messages until nothing moves, or workers have something to take in; says whether anything did.
     ///
-    /// Whoever is told of messages may panic: that is the end of all communication, told to all.
+    /// An inbox that is told of messages may panic: that is the end of all communication, told to all.
     fn step(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
         let outer = MOVING.replace(true);
         let moved = caught(|| self.move_all(moving, haste, now));

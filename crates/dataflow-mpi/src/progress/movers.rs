@@ -41,21 +41,21 @@ impl<S, C> Movers<S, C> {
         &self.bell
     }
 
-    /// Leaves a command for whoever moves next (C1, C2). The caller must then move, ring the bell, or be
+    /// Leaves a command for the thread that moves next (C1, C2). The caller must then move, ring the bell, or be
     /// sure to look soon.
     pub fn hand_in(&self, command: C) {
         // C1. Relaxed: ordered by the fence.
         lock(&self.commands).push(command);
         self.has_commands.store(true, Ordering::Relaxed);
-        // C2. Pairs with the fence of whoever leaves the lock (M3).
+        // C2. Pairs with the fence of the thread that leaves the lock (M3).
         fence(Ordering::SeqCst);
     }
 
-    /// Takes all commands; `commands` is empty and gives its room for the next. Whoever moves calls this.
+    /// Takes all commands; `commands` is empty and gives its room for the next. The thread that moves calls this.
     pub fn take(&self, commands: &mut Vec<C>) {
         // A look first: nearly always there are none, and a swap is dearer.
         if self.has_commands.load(Ordering::Relaxed) {
-            // Relaxed: whoever adds a command after the swap sets the flag after this, by the lock.
+            // Relaxed: a thread that adds a command after the swap sets the flag after this, by the lock.
             self.has_commands.store(false, Ordering::Relaxed);
             std::mem::swap(&mut *lock(&self.commands), commands);
         }
@@ -76,21 +76,21 @@ impl<S, C> Movers<S, C> {
         }
     }
 
-    /// Waits for whoever has the lock, and takes it; says also whether the caller must come again (M2 to
+    /// Waits for the thread that has the lock, and takes it; says also whether the caller must come again (M2 to
     /// M4).
     pub fn locked<R>(&self, step: impl FnOnce(&mut S) -> R) -> (R, bool) {
         let said = step(&mut lock(&self.state));
         (said, self.is_called_back())
     }
 
-    /// Whether whoever has left the lock must take it again (M3, M4).
+    /// Whether the thread that has left the lock must take it again (M3, M4).
     fn is_called_back(&self) -> bool {
         // M3. Pairs with the fence in `hand_in` (C2), and with that in `falls_asleep` (S2).
         fence(Ordering::SeqCst);
         self.has_commands.load(Ordering::Relaxed)
     }
 
-    /// Looks at the state, waiting for whoever has it, and moves nothing: if a command came meanwhile the
+    /// Looks at the state, waiting for the thread that has it, and moves nothing: if a command came meanwhile the
     /// thread shall.
     pub fn look<R>(&self, look: impl FnOnce(&mut S) -> R) -> R {
         let (seen, is_called_back) = self.locked(look);
@@ -106,7 +106,7 @@ impl<S, C> Movers<S, C> {
         Some((seen, self.is_called_back()))
     }
 
-    /// Whoever moves tells whether it leaves something that waits for more to go along with it.
+    /// The thread that moves tells whether it leaves something that waits for more to go along with it.
     pub fn set_holds(&self, holds: bool) {
         // Relaxed: ordered by the fence that follows (M3).
         self.holds.store(holds, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl<S, C> Movers<S, C> {
         self.holds.load(Ordering::Relaxed)
     }
 
-    /// Whether the thread sleeps. Whoever has just moved, and holds something back, may rely on it (S3);
+    /// Whether the thread sleeps. A thread that has just moved, and holds something back, may rely on it (S3);
     /// for others it is a hint.
     pub fn is_resting(&self) -> bool {
         self.resting.load(Ordering::Relaxed)
@@ -128,7 +128,7 @@ impl<S, C> Movers<S, C> {
     pub fn falls_asleep(&self) -> bool {
         // S1. Relaxed: ordered by the fence.
         self.resting.store(true, Ordering::Relaxed);
-        // S2. Pairs with the fence in `lend` (L2), and with that of whoever leaves the lock (M3).
+        // S2. Pairs with the fence in `lend` (L2), and with that of the thread that leaves the lock (M3).
         fence(Ordering::SeqCst);
         // S3.
         !self.is_lent() && !self.holds()
@@ -136,7 +136,7 @@ impl<S, C> Movers<S, C> {
 
     /// The thread has left the bell (S4), and moves next.
     pub fn gets_up(&self) {
-        // Relaxed: whoever sees it late rings in vain.
+        // Relaxed: a thread that sees it late rings in vain.
         self.resting.store(false, Ordering::Relaxed);
     }
 
@@ -222,7 +222,7 @@ mod loom_models {
             })
         }
 
-        /// As `Progress::step`: whoever is patient leaves what was obeyed to others.
+        /// As `Progress::step`: a thread that is patient leaves what was obeyed to others.
         fn step(&self, moved: &mut Moved, is_patient: bool) -> bool {
             let mut commands = Vec::new();
             self.movers.take(&mut commands);
@@ -397,8 +397,8 @@ mod loom_models {
         });
     }
 
-    /// Whoever has the state to himself sleeps at the bell until it is rung; were the thread there too, it
-    /// might be woken in his place.
+    /// A thread that has the state to itself sleeps at the bell until it is rung; were the rank's own thread there too, it
+    /// might be woken in its place.
     fn talk(rank: &RankUnderTest) {
         rank.movers.lend(|_| {
             rank.bell.ring();

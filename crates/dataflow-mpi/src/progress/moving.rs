@@ -1,4 +1,4 @@
-//! Moving: what is under the lock, and what whoever has it does with commands, transport and depot.
+//! Moving: what is under the lock, and what the thread that has it does with commands, transport and depot.
 
 use super::caught;
 use crate::depot::{Action, Depot, Refused};
@@ -75,7 +75,7 @@ impl Moving {
     /// Does what the engine wants.
     ///
     /// What the program says of its data, like how large they are, may panic: that is the end of all
-    /// communication, but whoever waits until the parcel has arrived is told, and the commands behind this
+    /// communication, but the thread that waits until the parcel has arrived is told, and the commands behind this
     /// one are obeyed.
     pub fn obey(&mut self, command: Command, now: Duration) {
         let poster = match &command {

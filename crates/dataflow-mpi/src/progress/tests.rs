@@ -294,7 +294,7 @@ fn the_thread_looks_when_the_worker_that_looked_last_leaves() {
     assert_eq!(looks, Some(SHORTEST));
 }
 
-/// Whoever came with it found the lock taken, and went away.
+/// The thread that came with it found the lock taken, and went away.
 #[test]
 fn the_thread_does_not_rest_while_a_command_lies_there() {
     let rank = ranks(1, Duration::ZERO).remove(0);
@@ -413,7 +413,7 @@ impl Inbox for Told {
     fn stall(&self) {}
 }
 
-/// What lay behind it was thrown away: whoever closed the run waited for ever, and so did its poster if
+/// What lay behind it was thrown away: the thread that closed the run waited for ever, and so did its poster if
 /// posts wait for their receivers (`blocking`).
 #[test]
 fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_get_their_answers() {

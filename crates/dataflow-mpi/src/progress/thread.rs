@@ -126,7 +126,7 @@ impl Progress {
         before: Option<Duration>,
     ) -> Option<(ThreadState, Duration)> {
         let looked = Duration::from_nanos(self.looked.load(Ordering::Relaxed));
-        // It may take long to copy a large datum, and a worker that waits looks all the time: whoever
+        // It may take long to copy a large datum, and a worker that waits looks all the time: a thread that
         // wakes again and again takes the core from it.
         if before.is_some_and(|before| looked > before) {
             patience = (2 * patience).min(NAPS[1]);

@@ -25,7 +25,7 @@ impl Progress {
                 self.pump(Haste::Now, self.host.now());
             }
             Drive::Dedicated if wakes || is_moving() => {}
-            // While the thread sleeps whoever posts is quicker than it would wake.
+            // While the thread sleeps the worker that posts is quicker than it would wake.
             Drive::Dedicated if self.movers.is_resting() => {
                 self.pump(Haste::Patient, self.host.now());
                 if !self.movers.holds() {
@@ -156,7 +156,7 @@ impl Progress {
             }
             let moved = self.settings.drive == Drive::Workers && self.pump(Haste::Now, now);
             if !moved {
-                // Every core has its worker: whoever waits beside them stands back.
+                // Every core has its worker: a thread that waits beside them stands back.
                 self.stands_back();
             }
             now = self.host.now();

@@ -164,7 +164,7 @@ impl Staying {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // Whoever waits for rank 0 hears that it is gone.
+        // A rank that waits for rank 0 hears that it is gone.
         self.listener = None;
         self.reap();
     }

@@ -254,7 +254,7 @@ impl Seat {
     /// listens, and of two ranks only the second calls.
     fn is_lost_on_the_way(&self, at: &SocketAddr) -> bool {
         let is_told = self.rank != Rank(0) && self.n_ranks > 2;
-        // Whoever listens everywhere is found at the address from which it calls rank 0.
+        // A rank that listens everywhere is found at the address from which it calls rank 0.
         let is_seen_there = |at: &SocketAddr| match at.ip().is_unspecified() {
             true => self.root.iter().all(is_link_local),
             false => is_link_local(at),

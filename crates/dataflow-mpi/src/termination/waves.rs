@@ -127,7 +127,7 @@ impl Waves {
             self.held = false;
             return Some(Next::Tally(self.round, self.sum(standing)));
         }
-        // Once is enough, whoever of many it was: the root then counts until all are done, or nothing
+        // Once is enough, whichever rank of many it was: the root then counts until all are done, or nothing
         // can be. It is said again only in case it was lost.
         let asks = self.dry_below || (standing.dry && standing.short);
         let is_told = |told| now.saturating_sub(told) < self.silence;

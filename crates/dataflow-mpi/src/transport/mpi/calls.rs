@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use mpi::ffi::{MPI_Comm, MPI_Request, MPI_Status};
 
-/// MPI is one for the whole process, whoever uses it. A lock of `std`: those of models cannot be static.
+/// MPI is one for the whole process, whatever uses it. A lock of `std`: those of models cannot be static.
 static CALLS: Mutex<()> = Mutex::new(());
 
 /// The right to call MPI, until it is dropped.

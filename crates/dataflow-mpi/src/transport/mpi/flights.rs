@@ -179,7 +179,7 @@ impl Hold {
             ) => Some(Event::Sent(*to)),
             (Hold::Packet { .. } | Hold::Data { .. }, Ok(_)) => None,
             (Hold::Room(from, tag, block, range), end) => {
-                // SAFETY: it came out of its box, its request is complete, and this is done once: whoever
+                // SAFETY: it came out of its box, its request is complete, and this is done once: the code that
                 //         lands a hold takes it out of the list before anything of the user's runs.
                 let block = unsafe { Box::from_raw(block.as_ptr()) };
                 let bytes = match end {

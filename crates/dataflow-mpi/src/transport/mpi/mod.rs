@@ -8,7 +8,7 @@
 //!
 //! # Law
 //! One duplicate of the communicator carries everything: packets under tag 0, data under theirs.
-//! MPI cannot ring: whoever waits looks again and again, at growing intervals. Nobody sends more data
+//! MPI cannot ring: a thread that waits looks again and again, at growing intervals. Nobody sends more data
 //! than were asked for: Open MPI 4.1 writes beyond the room when a long message finds a shorter one.
 //!
 //! # Elsewhere

@@ -29,7 +29,7 @@ static RESTING: Mutex<Option<MpiWorld>> = Mutex::new(None);
 /// wait for ever.
 ///
 /// # Threads
-/// MPI must allow calls from any thread, one at a time (`MPI_THREAD_SERIALIZED`). Whoever calls it
+/// MPI must allow calls from any thread, one at a time (`MPI_THREAD_SERIALIZED`). A program that calls it
 /// beside a running [`Mpi`] needs `MPI_THREAD_MULTIPLE`.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! Cluster: which ranks share a host, and what a message costs whoever sends and receives it.
+//! Cluster: which ranks share a host, and what a message costs the ranks that send and receive it.
 //!
 //! # Source
 //! Alexandrov, Ionescu, Schauser, Scheiman, *LogGP: Incorporating Long Messages into the LogP Model*,
@@ -52,7 +52,7 @@ pub struct Shared {
     pub costs: MessageCosts,
 }
 
-/// What a message costs. Whoever moves it, a worker or the thread of the rank, does nothing else
+/// What a message costs. The thread that moves it, a worker or the thread of the rank, does nothing else
 /// meanwhile: its time passes when it next [spends](super::spend) some or waits.
 ///
 /// # Examples

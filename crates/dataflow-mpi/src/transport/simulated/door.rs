@@ -1,6 +1,6 @@
 //! The doors to the network: what ranks send, what comes to them, and what either costs who acts.
 //!
-//! That a packet has left is noticed by whoever looks anyway, as between threads; the bell rings for it only
+//! That a packet has left is noticed by the thread that looks anyway, as between threads; the bell rings for it only
 //! where it is awaited. Faults are drawn when a message is sent.
 
 use super::agenda::nanos;
@@ -50,7 +50,7 @@ impl Simulated {
         self.world.state().send(weather, by, delivery);
     }
 
-    /// The next letter; whoever takes it pays for it.
+    /// The next letter; the thread that takes it pays for it.
     fn take_letter(&self, mut state: MutexGuard<'_, State>) -> Option<Letter> {
         let end = &mut state.network.ends[self.rank.0 as usize];
         let letter = end.mail.pop_front()?;

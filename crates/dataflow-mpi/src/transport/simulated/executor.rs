@@ -1,7 +1,7 @@
 //! Workers in virtual time: real engines run in the world, their bodies [spend](super::spend) it.
 //!
 //! # Law
-//! Whoever is woken and finds that another was quicker falls asleep again without coming into the run.
+//! A worker that is woken and finds that another was quicker falls asleep again without coming into the run.
 //! Who must stay inside until others have done something [waits](super::inside) in virtual time.
 
 use super::here::{leaves_work, works_as};

@@ -36,7 +36,7 @@ pub struct Endpoint {
     host: usize,
     /// Through the memory of its host.
     shared: Channels,
-    /// Of whoever has sent something here.
+    /// Of the ranks that have sent something here.
     from: Peers<From>,
     /// Packets whose leaving was not noticed yet, by when they leave.
     pub leaving: VecDeque<LeavingPacket>,

@@ -19,7 +19,7 @@ pub trait VirtualQueues: Send + Sync {
     /// run ends with an error of this text.
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String>;
 
-    /// A worker has begun a task, and time is about to pass: whoever is to be woken must be by now. Called
+    /// A worker has begun a task, and time is about to pass: a worker that is to be woken must be by now. Called
     /// for a task as often as its body [spends](super::spend) time.
     fn passes(&self, worker: usize) {
         let _ = worker;
@@ -29,7 +29,7 @@ pub trait VirtualQueues: Send + Sync {
     /// it does when it is woken. If it `is_wanted`, for mail or for the end of the run, it comes in.
     fn rests(&self, worker: usize, is_wanted: bool) -> Option<Option<Duration>>;
 
-    /// Something has come by mail: whoever comes takes it in.
+    /// Something has come by mail: the worker that comes takes it in.
     fn mail_has_come(&self);
 
     /// The run is over: all are woken.

@@ -170,7 +170,7 @@ impl State {
             rank,
             name,
             runs,
-            // On the agenda may be ends of sleeps of whoever had this place before.
+            // On the agenda may be ends of sleeps of the actor that had this place before.
             sleep: self.actors.get(actor).map_or(0, |before| before.sleep),
             since: 0,
             waits: Waits::default(),

@@ -61,12 +61,12 @@ pub struct Weather {
     pub deaths: Vec<(Rank, Duration)>,
     /// A world that is not over by then hangs.
     pub deadline: Duration,
-    /// How long whoever waits looks at least before it falls asleep; as ranks do, for longer if its waits of
+    /// How long a rank that waits looks at least before it falls asleep; as real ranks do, for longer if its waits of
     /// late were longer.
     pub awake: Duration,
     /// How long it takes to get up when it has fallen asleep and is rung.
     pub waking: Duration,
-    /// Which ranks share a host, and what messages cost whoever moves them.
+    /// Which ranks share a host, and what messages cost the threads that move them.
     pub cluster: Cluster,
     /// The longest message.
     pub message_bytes: usize,

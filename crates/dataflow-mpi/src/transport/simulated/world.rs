@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The same world with stacks of so many bytes; whoever needs more ends the process. Of a stack only
+    /// The same world with stacks of so many bytes; a fiber that needs more ends the process. Of a stack only
     /// what is touched takes memory (some 8 KiB, if bodies need little more than the engine). On Linux
     /// since 6.13 64 of them share two mappings; before that each takes two, of 65,530 that Linux allows:
     /// so 32,000 actors with stacks.

@@ -6,7 +6,7 @@
 //!
 //! # Law
 //! Every length is checked before anything is allocated, and a packet's memory grows as its bytes
-//! come: whoever announces much and sends little costs little.
+//! come: a peer that announces much and sends little costs little.
 
 use super::frame::{FrameHeader, FrameKind};
 use crate::transport::{Event, Room};

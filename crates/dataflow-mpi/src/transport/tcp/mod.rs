@@ -1,7 +1,7 @@
 //! Ranks as processes, a connection between each two that have something to say: no MPI needed.
 //!
 //! Processes find each other by [`Mesh`], which leads to one [`Tcp`] each. Data go from where they
-//! lie through the socket into the room made for them. Whoever waits for messages sleeps in the
+//! lie through the socket into the room made for them. A thread that waits for messages sleeps in the
 //! operating system on all sockets at once; no thread stands between.
 //!
 //! Every rank is connected to rank 0, which knows where all are. Small jobs are connected throughout

@@ -311,7 +311,7 @@ fn where_ranks_are_connected_when_one_speaks_a_connection_is_told_of() {
     }
 }
 
-/// The end came together with the last bytes: it was heard at the next look, for which whoever slept
+/// The end came together with the last bytes: it was heard at the next look, for which a thread that slept
 /// without limit waited in vain.
 #[test]
 fn a_stream_that_ends_is_read_to_its_end_at_once() {

@@ -1,11 +1,11 @@
-//! Watch: which sockets have something, and the bell of whoever sleeps until one has.
+//! Watch: which sockets have something, and the bell of the thread that sleeps until one has.
 //!
 //! The sleeper waits in the operating system itself, so nobody stands between a message and the
 //! thread that waits for it, and none is woken while the receiver looks by itself.
 //!
 //! # Law
-//! A socket is said to have something once for each time that something comes; whoever hears it
-//! reads until nothing is left, or the end of one that ends. While somebody sleeps, only he is told, and leaves a note for others.
+//! A socket is said to have something once for each time that something comes; the thread that hears it
+//! reads until nothing is left, or the end of one that ends. While somebody sleeps, only it is told, and leaves a note for others.
 
 use crate::bell::{Bell, Flags};
 use crate::sync::{AtomicU8, Mutex, Ordering, lock, try_lock};
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// Whether a socket may be read; it must be until it is empty, or be [noted](Self::note) again. Whoever
+    /// Whether a socket may be read; it must be until it is empty, or be [noted](Self::note) again. The caller that
     /// notes it remembers whether it ends.
     pub fn take_readable(&self, number: usize) -> Option<Readable> {
         let note = &self.notes[number];
@@ -188,7 +188,7 @@ mod tests {
         (TcpStream::from_std(here), there)
     }
 
-    /// Whoever read the bytes and then slept was not woken by the end; and the door, where strangers had
+    /// A thread that read the bytes and then slept was not woken by the end; and the door, where strangers had
     /// ended, was looked at again and again.
     #[test]
     fn an_end_that_is_told_together_with_the_last_bytes_is_heard_once_and_with_them() {

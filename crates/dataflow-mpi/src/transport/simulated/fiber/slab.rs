@@ -1,7 +1,7 @@
 //! Slabs: stacks that share one mapping of memory, each above pages of its own that nothing may touch.
 //!
 //! Linux allows a process 65,530 mappings, and a protected page divides one. Since Linux 6.13 pages can be
-//! marked within a mapping instead: whoever touches one is stopped all the same.
+//! marked within a mapping instead: a thread that touches one is stopped all the same.
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use nix::libc::{c_int, c_void, madvise};

@@ -1,7 +1,7 @@
 //! A call: a connection to a rank is tried, at all its addresses in turn, until it stands.
 //!
 //! Attempts come with growing pauses. One that reaches this process itself, as can happen while
-//! nobody listens at a port that the system gives to whoever connects, is none, and leaves the port
+//! nobody listens at a port that the system gives to a socket that connects, is none, and leaves the port
 //! free for who is to listen there. Of several addresses others may belong to somebody else: a call
 //! has failed when none of them leads to a rank of this job.
 
@@ -33,7 +33,7 @@ pub struct Call {
     pause: Duration,
     /// Until when it is tried.
     until: Duration,
-    /// Whether one attempt decides: whoever is called listens for as long as it lives.
+    /// Whether one attempt decides: the host that is called listens for as long as it lives.
     is_once: bool,
 }
 
@@ -96,7 +96,7 @@ impl Call {
         }
     }
 
-    /// Until when an answer is waited for. Whoever listens for as long as it lives may answer late.
+    /// Until when an answer is waited for. A host that listens for as long as it lives may answer late.
     fn answers_by(&self, since: Duration) -> Duration {
         match self.addresses.len() {
             0 | 1 => self.until,
@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Whoever is there said nothing, and was listened to until the end of all patience.
+    /// The stranger that is there said nothing, and was listened to until the end of all patience.
     #[test]
     fn a_silent_listener_is_left_for_the_next_address_if_there_is_one() {
         let (silent, next) = (listener(), listener());

@@ -1,7 +1,7 @@
 //! The door: who comes is let in if it proves that it knows the token, and sent away otherwise.
 //!
 //! # Law
-//! Nobody waits for a stranger: whoever hesitates is sent away. When all have been listened to, a crowd
+//! Nobody waits for a stranger: a guest that hesitates is sent away. When all have been listened to, a crowd
 //! at the door loses its oldest, those first that have not said who they are. A stranger costs a few
 //! hundred bytes, and after the first hundred no line of its own.
 
@@ -55,7 +55,7 @@ pub struct Guest {
 }
 
 impl Door {
-    /// Opens it; whoever comes is noted under that number.
+    /// Opens it; a guest that comes is noted under that number.
     pub fn new(mut listener: TcpListener, watch: &Watch, number: usize) -> io::Result<Self> {
         watch.add(number, &mut listener)?;
         Ok(Door {
@@ -67,7 +67,7 @@ impl Door {
         })
     }
 
-    /// Closes it: the system is told that nobody listens for whoever comes. It would go on telling
+    /// Closes it: the system is told that nobody listens for guests. It would go on telling
     /// of them if the socket had a copy that stays open.
     pub fn close(mut self, watch: &Watch) {
         watch.remove(&mut self.listener);

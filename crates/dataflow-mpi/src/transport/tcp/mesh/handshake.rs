@@ -7,7 +7,7 @@
 //!   caller → host    verdict  1: the host knows the token, 0: it does not, u8 │ proof 32
 //! ```
 //! A proof is the keyed hash of who says it, the hello and the host's nonce. The host proves first,
-//! and the caller proves nothing to whoever could not: a process that took the port before rank 0
+//! and the caller proves nothing to a host that could not: a process that took the port before rank 0
 //! learns a rank, an address and a random number. Nonces are new for each connection, so what was
 //! said once is worth nothing later; ranks and roles are hashed too, so it is worth nothing elsewhere.
 
@@ -19,7 +19,7 @@ use mio::net::TcpStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 
-/// The first bytes of whoever wants to be heard by a rank, and of a rank that answers.
+/// The first bytes of a caller that wants to be heard by a rank, and of a rank that answers.
 const CALLER: [u8; 8] = *b"dfmesh2\n";
 const HOST: [u8; 8] = *b"dfmesh2h";
 

@@ -64,7 +64,7 @@ impl<'a, 'i> Leader<'a, 'i> {
             self.tcp.say(Rank(rank as u32), &go);
         }
         self.tcp.here = places.first().copied().unwrap_or((0, 1));
-        // Nobody comes any more: whoever wants to talk to rank 0 does already.
+        // Nobody comes any more: a rank that wants to talk to rank 0 does already.
         self.tcp.close_door();
         Ok(())
     }
@@ -129,7 +129,7 @@ impl<'a, 'i> Leader<'a, 'i> {
             }
         }
         let silence = self.tcp.mesh.silence;
-        // Whoever slept itself has not listened.
+        // A rank that slept itself has not listened.
         let slept = now - std::mem::replace(&mut self.looked, now) > silence / 2;
         let mut longest = (Duration::ZERO, 0);
         for (rank, peer) in self.tcp.peers.iter_mut().enumerate() {

@@ -14,12 +14,12 @@
 //! ```
 //! Until all have heard *go*, rank 0 has one deadline for the whole, everybody beats towards it and
 //! it towards all: who ends, falls silent or cannot be reached on the way is named to the others, and
-//! so is whoever missed the deadline. All of them say every few seconds whom they wait for, and sleep
+//! so is the rank that missed the deadline. All of them say every few seconds whom they wait for, and sleep
 //! in between. In a small job no door is open afterwards; in a large one ranks go on being connected
 //! when they first have something to say to each other.
 //!
 //! # Security
-//! Whoever knows the token can become a rank; both ends of a connection prove that they do, and the
+//! A process that knows the token can become a rank; both ends of a connection prove that they do, and the
 //! token never travels. What follows the proofs is neither hidden nor sealed: between hosts the
 //! network must be trusted, or tunnelled. Strangers are refused in a bounded number of lines, and the
 //! others go on.
@@ -99,7 +99,7 @@ pub struct Mesh {
     /// So many ranks are connected each to each before anything runs; of more, two are connected
     /// when they have something to say to each other. The same on all ranks.
     pub acquainted_ranks: usize,
-    /// Whether rank 0 listens for as long as it lives: then whoever cannot reach it does not try again.
+    /// Whether rank 0 listens for as long as it lives: then a rank that cannot reach it does not try again.
     pub(crate) is_rank_0_there: bool,
     /// Is told of strangers and of waiting, a line each; at first standard error is.
     pub log: fn(&str),
@@ -181,7 +181,7 @@ impl fmt::Debug for Mesh {
     }
 }
 
-/// Where a guest is found, and from which machine it came if that is another. Whoever listens on all
+/// Where a guest is found, and from which machine it came if that is another. A guest that listens on all
 /// its addresses is found at the one it came from.
 pub(super) fn whereabouts(
     hello: &Hello,

@@ -19,7 +19,7 @@ pub fn for_sockets(mesh: &Mesh) -> Result<(), MeshError> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let needed = mesh.n_ranks as u64 + BESIDE;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return Ok(()); // whoever opens too many is told
+        return Ok(()); // a process that opens too many is told
     };
     let raised = soft < needed && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
     let limit = if raised { hard } else { soft };
