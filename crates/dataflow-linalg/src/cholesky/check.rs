@@ -82,6 +82,9 @@ const RIGHT: usize = 2;
 const PART: usize = 1;
 
 /// The task space of the check.
+///
+/// # Examples
+/// See [`residual`].
 pub struct Check<'a, T: Scalar> {
     original: &'a dyn Entries<T>,
     pub(super) l: &'a TiledMatrix<T>,

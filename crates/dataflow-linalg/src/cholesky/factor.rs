@@ -21,6 +21,9 @@ use dataflow_core::prelude::*;
 use std::fmt;
 
 /// The task space of the factorisation: nt(nt+1)(nt+2)/6 tasks for nt tiles a side.
+///
+/// # Examples
+/// See [`with_lookahead`](Factor::with_lookahead), and the [module's](super) example of a call.
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,

@@ -30,6 +30,9 @@ use dataflow_core::prelude::*;
 
 /// The task space of the inversion: nt(nt+1)(nt+2)/2 tasks for nt tiles a side, nt(nt+1)(2nt+7)/6
 /// from the factor.
+///
+/// # Examples
+/// See [`of_factor`](Inverse::of_factor) and [`inverse`](inverse()).
 #[derive(Clone, Copy, Debug)]
 pub struct Inverse<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

@@ -83,6 +83,9 @@ const UPPER: usize = 2;
 const PART: usize = 1;
 
 /// The task space of the check.
+///
+/// # Examples
+/// See [`residual`].
 pub struct Check<'a, T: Scalar> {
     original: &'a dyn Entries<T>,
     pub(super) lu: &'a TiledMatrix<T>,

@@ -88,6 +88,9 @@ const INCOMING: usize = 2;
 
 /// The task space of the factorisation of an m × n matrix: about mt·nt²/2 − nt³/6 tasks for mt × nt
 /// tiles, mt ≥ nt.
+///
+/// # Examples
+/// See the [module's](super) example of [`factor`], and [`Unpivoted`](super::Unpivoted#examples) for a graph that is run by itself.
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

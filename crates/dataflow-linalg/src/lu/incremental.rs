@@ -65,6 +65,9 @@ pub(crate) const INNER_BLOCK: usize = 32;
 
 /// The task space of the factorisation: nt(nt+1)(2nt+1)/6 tasks for nt tiles a side, and one for each
 /// tile on and above the diagonal. Of a diagonal tile L travels along its row, U down its column.
+///
+/// # Examples
+/// See [`factor_incremental`].
 #[derive(Clone, Copy)]
 pub struct Incremental<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

@@ -16,6 +16,9 @@ use dataflow_core::port::Executor;
 use dataflow_core::space::Erased;
 
 /// The spaces of a solution, one after another: about nt² tasks for each tile column of B.
+///
+/// # Examples
+/// See [`solve`].
 #[derive(Clone, Copy)]
 pub struct Solve<'a, T: Scalar> {
     reorder: Reorder<'a, T>,

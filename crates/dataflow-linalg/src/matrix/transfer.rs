@@ -39,6 +39,9 @@ pub enum Turn {
 
 /// The task space of a transfer: a task for each tile of the source, and one for each pair of tiles
 /// that overlap.
+///
+/// # Examples
+/// See [`transfer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a, T: Scalar> {
     pub(super) from: &'a TiledMatrix<T>,

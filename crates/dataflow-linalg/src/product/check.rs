@@ -22,6 +22,9 @@ use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 
 /// How far S is from op(A)·op(X), in 1-norms.
+///
+/// # Examples
+/// See [`residual`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residual {
     /// ‖S − op(A)·op(X)‖₁

@@ -19,6 +19,9 @@ use dataflow_core::prelude::*;
 
 /// The task space of C ← α·op(A)·op(A)ᴴ + β·C: a task for each tile of A, and one for each step of
 /// each tile of C, of which the first scales; where nothing is added one that only scales.
+///
+/// # Examples
+/// See [`herk`].
 #[derive(Clone, Copy, Debug)]
 pub struct Herk<'a, T: Scalar> {
     alpha: T,

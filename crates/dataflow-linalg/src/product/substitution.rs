@@ -24,6 +24,9 @@ use dataflow_core::prelude::*;
 
 /// The task space of one way or both: nt(nt+1)/2 tasks for each tile column of B and each way, and over
 /// ranks one for each tile of A that is read.
+///
+/// # Examples
+/// See [`trsm`].
 #[derive(Clone, Copy, Debug)]
 pub struct Substitution<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

@@ -26,6 +26,18 @@ pub struct Adjoint<'a, T: Scalar> {
 /// # Errors
 /// If the matrix is not stored as [`Structure::General`], the tiles are too many to be counted, or the run
 /// fails.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::qr::adjoint;
+///
+/// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, j| (10 * i + j) as f64);
+/// let (adjoint, _) = adjoint(&a, &Inline)?;
+/// assert_eq!(adjoint.get(1, 2), Some(21.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn adjoint<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,

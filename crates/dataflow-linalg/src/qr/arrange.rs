@@ -32,6 +32,9 @@ pub enum Lines {
 }
 
 /// The task space of an arrangement: two tasks for each tile.
+///
+/// # Examples
+/// See [`arrange`](arrange()).
 #[derive(Debug)]
 pub struct Arrange<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,

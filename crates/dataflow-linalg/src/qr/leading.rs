@@ -51,7 +51,7 @@ pub enum Compare {
 /// What the search finds.
 ///
 /// # Examples
-/// See [`Leading`].
+/// See [`pivoted`](super::pivoted()), whose rank it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
@@ -64,6 +64,9 @@ pub struct Found {
 }
 
 /// The task space of the search.
+///
+/// # Examples
+/// See [`pivoted`](super::pivoted()), which finds the rank by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Leading<'a, T: Scalar> {
     pub(super) r: &'a TiledMatrix<T>,

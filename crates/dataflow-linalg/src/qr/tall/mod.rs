@@ -102,6 +102,9 @@ const MADE: usize = 0;
 const PARTS: usize = 1;
 
 /// The task space of a tall matrix: [R, Qᴴ·B] of [A, B].
+///
+/// # Examples
+/// See [`tall_least_squares`].
 pub struct Tall<'a, T: Scalar> {
     pub(super) a: ArrayView2<'a, T>,
     pub(super) b: ArrayView2<'a, T>,
