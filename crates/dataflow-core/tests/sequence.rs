@@ -3,6 +3,7 @@
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::{
     Handle, Reduce, Scope, Sifted, TaskWindow, commute, read, reduce, scope, scope_inside, update,
     write,
@@ -1198,7 +1199,8 @@ fn a_task_with_many_accesses_may_name_none_twice() {
     }
 }
 
-/// Between six and eight hundred levels overflowed the stack, which ended the process.
+/// Between six and eight hundred levels overflowed the stack, which ended the process; so did some hundred
+/// recursions in one another.
 #[test]
 #[cfg_attr(miri, ignore = "as many frames as nesting may have")]
 fn scopes_nested_too_deep_are_an_error() {
@@ -1222,6 +1224,22 @@ fn scopes_nested_too_deep_are_an_error() {
             });
         })
     }
+    struct Below<'on>(&'on dyn Executor);
+    impl Recursive for Below<'_> {
+        type Argument = usize;
+        type Value = usize;
+
+        /// A recursion in a recursion, every other one in a scope of its own.
+        fn call(&self, levels: usize) -> Result<Call<Self>, TaskError> {
+            let deeper = || recurse(self, levels - 1, self.0).map(|(value, _)| value);
+            let value = match levels {
+                0 => 0,
+                _ if levels % 3 == 0 => scope_inside(self.0, |_| deeper())??,
+                _ => deeper()?,
+            };
+            Ok(Call::Done(value + 1))
+        }
+    }
     for on in executors() {
         for (levels, deep) in [(98, false), (150, true), (5000, true)] {
             let ran = AtomicUsize::new(0);
@@ -1233,6 +1251,15 @@ fn scopes_nested_too_deep_are_an_error() {
             let ended = inside(&*on, levels);
             let name = ended.err().map(|error| error.name().to_owned());
             assert_eq!(name, deep.then(|| "nested_too_deep".into()));
+        }
+        for (levels, deep) in [(74, false), (75, true), (100_000, true)] {
+            let ended = recurse(&Below(&*on), levels, &*on);
+            let value = ended.map(|(value, _)| value);
+            let value = value.map_err(|error| error.name().to_owned());
+            match deep {
+                true => assert_eq!(value, Err("nested_too_deep".into())),
+                false => assert_eq!(value, Ok(levels + 1)),
+            }
         }
     }
 }

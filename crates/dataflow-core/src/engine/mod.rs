@@ -34,7 +34,9 @@ pub use best::{Best, Next, Offer};
 pub(crate) use common::{Bytes, Common, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
 pub use guard::OfThread;
-pub(crate) use guard::{buried, depth, drop_quietly, guarded, is_inside, replace_depth, text_of};
+pub(crate) use guard::{
+    buried, depth, drop_quietly, guarded, is_inside, refuse_too_deep, replace_depth, text_of,
+};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};

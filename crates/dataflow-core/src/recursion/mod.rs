@@ -1,9 +1,10 @@
 //! Recursion: a call either has its result, or forks into calls whose results are joined.
 //!
-//! No worker waits inside a call: a fork leaves a frame behind, and the worker that brings the last
-//! result joins them all and goes on with the call above. So neither the stack nor the number of workers
-//! limits the depth; and at most depth × calls of a fork × workers calls wait at once, since each worker
-//! calls depth first.
+//! No worker waits inside a call for those that it forks into: a fork leaves a frame behind, and the worker
+//! that brings the last result joins them all and goes on with the call above. So neither the stack nor
+//! the number of workers limits the depth of forks; and at most depth × calls of a fork × workers calls wait at once, since each worker
+//! calls depth first. A recursion inside a call is another matter: it lies on the stack, and at most 100 of
+//! them, and scopes, are nested in one another.
 //!
 //! # Examples
 //! ```
@@ -113,7 +114,7 @@ impl<P: Recursive + ?Sized> std::fmt::Debug for Call<P> {
 /// # Errors
 /// If calls failed, the smallest error by (index, path to the call), the same under every schedule; or a
 /// panic; or [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor, which watches
-/// no call inside a body.
+/// no call inside a body; or [`Kind::NestedTooDeep`](crate::error::Kind::NestedTooDeep).
 pub fn recurse<P: Recursive>(
     problem: &P,
     argument: P::Argument,

@@ -7,8 +7,8 @@
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
-    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, drive, drop_quietly,
-    is_inside,
+    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, depth, drive, drop_quietly,
+    is_inside, refuse_too_deep, replace_depth,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
@@ -37,6 +37,8 @@ struct Run<'p, P: Recursive> {
     problem: &'p P,
     /// The way to the outermost call, if it is a part of a larger tree.
     above: CallPath,
+    /// In how many scopes and recursions it is nested.
+    depth: usize,
     shelves: Shelves<QueuedCall<P>>,
     /// The outermost call, until a worker takes it.
     first: Mutex<Option<P::Argument>>,
@@ -62,6 +64,8 @@ struct Hand<'f, P: Recursive> {
     calling: Option<Above<P>>,
     /// Which of the two, for traces.
     class: usize,
+    /// In how many scopes and recursions the worker was before.
+    outer_depth: usize,
 }
 
 /// Calls a problem, whose outermost call is told by the way `above`; whatever `execute` does with the job,
@@ -73,6 +77,8 @@ pub(super) fn run<P: Recursive>(
     on: &dyn Executor,
     execute: impl FnOnce(&Common<Vec<usize>>, &Arc<Job>),
 ) -> Result<(P::Value, Report), Error> {
+    let depth = depth() + 1;
+    refuse_too_deep(depth)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
     let tracer = on.tracer().filter(|_| !is_inside());
@@ -82,6 +88,7 @@ pub(super) fn run<P: Recursive>(
         common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
         problem,
         above,
+        depth,
         shelves: Shelves::new(on.n_workers()),
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
@@ -121,6 +128,7 @@ impl<P: Recursive> Front for Run<'_, P> {
             keeper: self.shelves.keeper(worker),
             calling: None,
             class: CALL,
+            outer_depth: replace_depth(self.depth),
         }
     }
 
@@ -192,6 +200,7 @@ impl<P: Recursive> Front for Run<'_, P> {
     /// What a call that panicked has left, its frame with the values in there, is dropped by whoever
     /// holds it last.
     fn leave<'f>(&'f self, hand: Hand<'f, P>) {
+        replace_depth(hand.outer_depth);
         drop_quietly(hand.calling);
         self.shelves.keep(hand.keeper);
     }

@@ -1,10 +1,10 @@
 //! A scope from its first insertion to the end of its last task, on whatever executor.
 
-use super::level::{DEEPEST, Level};
+use super::level::Level;
 use super::run::{Hand, Run};
 use super::scope::Scope;
-use crate::engine::{Begin, Job, Report, Visit, buried, drive};
-use crate::error::{Error, Kind};
+use crate::engine::{Begin, Job, Report, Visit, buried, drive, refuse_too_deep};
+use crate::error::Error;
 use crate::port::Executor;
 use crate::sync::held;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,14 +23,7 @@ where
     P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
     R: Send,
 {
-    if level.depth > DEEPEST {
-        let text = format!(
-            "{} scopes are nested in one another (at most {DEEPEST} may be, for each lies on the \
-             stack of a worker; a recursion has no such bound)",
-            level.depth
-        );
-        return Err(Error::new(Kind::NestedTooDeep, None, text));
-    }
+    refuse_too_deep(level.depth)?;
     let start = Instant::now();
     let shared = Run::new(level.clone(), on);
     let program = Mutex::new(Some(program));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Level {
     pub ledger: Arc<Ledger>,
     pub outer: Option<Arc<Level>>,
-    /// In how many scopes it is nested.
+    /// In how many scopes and recursions it is nested.
     pub depth: usize,
     /// The worker in one of whose bodies it goes on, if it is recorded.
     pub offered_by: usize,
@@ -30,11 +30,6 @@ const SCOPE: u32 = 40;
 /// So many scopes have a number: the highest bit is set in numbers of [wide names](crate::trace). The tasks
 /// of those beyond are not recorded, but counted as missing.
 const SCOPES: u64 = 1 << (63 - SCOPE);
-
-/// Scopes that may be nested in one another. The worker of the innermost task has them all on its
-/// stack, with the frames of the bodies between: some three kilobytes each, ten without optimisation,
-/// of the two megabytes that a thread has.
-pub(super) const DEEPEST: usize = 100;
 
 impl Level {
     /// A run of its own, be it in the body of a task of another.

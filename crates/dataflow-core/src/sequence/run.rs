@@ -95,7 +95,7 @@ pub(crate) struct Hand<'f, 'env> {
     pub inserted: u64,
     /// What runs, for reports of panics.
     running: Option<Label>,
-    /// In how many scopes the worker was before.
+    /// In how many scopes and recursions the worker was before.
     outer_depth: usize,
     /// What tasks have read, if the lane wants to know.
     read: Bytes,
