@@ -6,7 +6,7 @@ use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::sequence::{
-    Scope, TaskWindow, commute, read, reduce, scope, scope_inside, write,
+    Handle, Scope, TaskWindow, commute, read, reduce, scope, scope_inside, write,
 };
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::within;
@@ -247,5 +247,31 @@ fn a_body_s_panic_ends_the_scope_also_if_the_program_that_ran_it_catches_it() {
             assert_eq!(told, (Kind::TaskPanicked, Some("bad 0")), "{error}");
             assert!(error.message().contains("as told"), "{error}");
         }
+    }
+}
+
+/// The second panic left a destructor while the program was unwinding: the process was ended.
+#[test]
+fn a_body_s_panic_in_a_wait_of_a_program_that_unwinds_is_one_error() {
+    struct Flush<'s, 'c, 'env>(&'s Scope<'c, 'env>, &'s Handle<'c, u64>, &'s AtomicU64);
+    impl Drop for Flush<'_, '_, '_> {
+        fn drop(&mut self) {
+            let seen = self.0.wait(self.1, |_| ());
+            self.2
+                .store(1 + u64::from(seen.is_some()), Ordering::SeqCst);
+        }
+    }
+    for on in executors() {
+        let told = AtomicU64::new(0);
+        let ended = scope(&*on, |s| {
+            let n = s.handle(0);
+            let _flush = Flush(s, &n, &told);
+            s.task(write(&n), |_: &mut u64| -> () { panic!("body") });
+            panic!("program")
+        });
+        let error = ended.map(|((), _)| ()).unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        assert!(error.to_string().contains("panicked: body"), "{error}");
+        assert_eq!(told.into_inner(), 1, "the wait answers `None`");
     }
 }

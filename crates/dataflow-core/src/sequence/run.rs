@@ -16,7 +16,7 @@ use super::pace::{Pace, Share};
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, Bytes, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
-    replace_depth, text_of,
+    drop_quietly, replace_depth, text_of,
 };
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -367,7 +367,7 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// Runs tasks as long as that is needed, unless the run is stopped: it is asked with the number of
     /// tasks that this worker has run. A body that panics ends the run here: the panic goes on through
-    /// the program, which may catch it.
+    /// the program, which may catch it; unless that is unwinding, where a second one would end the process.
     fn run_while<'f>(
         &'f self,
         is_needed: impl FnMut(u64) -> bool,
@@ -376,7 +376,10 @@ impl<'on, 'env> Run<'on, 'env> {
         let running = AssertUnwindSafe(|| self.run_needed(is_needed, visit));
         if let Err(panic) = catch_unwind(running) {
             self.program_panicked(visit, text_of(&*panic));
-            resume_unwind(panic);
+            match std::thread::panicking() {
+                true => drop_quietly(panic),
+                false => resume_unwind(panic),
+            }
         }
     }
 

@@ -248,7 +248,8 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// stopped](Self::is_stopped), or a task that was to change the datum has failed or was skipped. Then
     /// the scope ends with an error, whatever the program does; it should return. If a body panics that
     /// the inserting worker runs meanwhile, the panic goes on through the program. One that catches it
-    /// finds the scope stopped.
+    /// finds the scope stopped. In a destructor that runs because the program unwinds, the panic ends here,
+    /// and the answer is `None`.
     ///
     /// # Examples
     /// The square root of 2, by steps that go on until one changes little:
