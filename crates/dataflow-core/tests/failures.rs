@@ -7,10 +7,12 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
-use dataflow_core::run;
 use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{scope, write};
 use dataflow_core::space::Independent;
+use dataflow_core::trace::Tracer;
+use dataflow_core::{run, run_across};
+use specimen::ranks::on_ranks;
 use specimen::{Number, within};
 use std::error::Error as StdError;
 use std::sync::Mutex;
@@ -732,5 +734,73 @@ fn a_body_hands_on_texts_boxed_errors_and_the_errors_of_runs() {
         let outer = Independent::new("outer", 1, |_| Err(handed_on.clone()));
         let error = run(&outer, &Inline).unwrap_err();
         assert_eq!((error.name(), error.message()), (name, message));
+    }
+}
+
+/// A space that panics when it is asked what it is, or how many tasks it has, before the run begins.
+struct Silent {
+    describes: bool,
+    on: Rank,
+}
+
+impl TaskSpace for Silent {
+    type Task = u64;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        assert!(self.describes, "no description");
+        about.name("silent").class("Task");
+    }
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        (0..u64::MAX).take_while(move |_| match on == self.on {
+            true => panic!("no task"),
+            false => false,
+        })
+    }
+    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// The panic went on through `run`; over ranks the others were told that one is lost.
+#[test]
+fn a_space_that_panics_before_it_runs_is_an_error_on_all_ranks() {
+    for (describes, text) in [
+        (false, "the space panicked: no description"),
+        (true, "the space panicked: no task"),
+    ] {
+        let tracer = Tracer::new(1 << 16);
+        let contexts = [
+            Context::new(&Inline),
+            Context::new(&Inline).traced_by(&tracer),
+        ];
+        for on in &contexts {
+            let on_rank = Rank(0);
+            let error = run(
+                &Silent {
+                    describes,
+                    on: on_rank,
+                },
+                on,
+            )
+            .unwrap_err();
+            assert_eq!((error.kind(), error.message()), (Kind::TaskPanicked, text));
+        }
+        let across = || {
+            on_ranks(3, (1, 2), |courier| {
+                let describes = describes || courier.rank() != Rank(1);
+                let space = Silent {
+                    describes,
+                    on: Rank(1),
+                };
+                run_across(&space, &Context::new(&Inline).across(courier)).unwrap_err()
+            })
+        };
+        let (ended, _) = within(|| "a silent space".to_string(), across);
+        for error in ended {
+            let told = (error.kind(), error.rank(), error.message());
+            assert_eq!(told, (Kind::TaskPanicked, Some(Rank(1)), text));
+        }
     }
 }

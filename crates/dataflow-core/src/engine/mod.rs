@@ -47,7 +47,7 @@ use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Line, Wire};
 use crate::rank::Rank;
-use crate::space::{Description, TaskSpace, verify_if_asked};
+use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
 use dense::DenseRecords;
 use drive::Left;
@@ -60,6 +60,7 @@ use names::Names;
 use pending::{Pending, Poisoned};
 use post::Codec;
 use slots::Slots;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -147,11 +148,17 @@ impl Report {
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     refuse_inside_a_body()?;
-    verify_if_asked(space, 1)?;
+    let (description, count) = ask(space, 1, Rank(0));
+    let count = count?;
     let start = Instant::now();
-    let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(Rank(0)), false));
-    let opened = trace::open(space, on);
-    let run = Run::new(space, Common::new(ledger, opened.clone()), None);
+    let ledger = Arc::new(Ledger::new(on.n_workers(), count, false));
+    let opened = trace::open(count, on);
+    let run = Run::new(
+        space,
+        description,
+        Common::new(ledger, opened.clone()),
+        None,
+    );
     run.execute(on, Arc::default(), |_| {});
     let ended = run.finish(on, start);
     trace::close(opened, space, Rank(0));
@@ -178,23 +185,36 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         return run(space, on);
     }
     refuse_inside_a_body()?;
-    verify_if_asked(space, courier.n_ranks() as u32)?;
+    let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
+    let (description, count) = ask(space, n_ranks as u32, rank);
+    let n_tasks = *count.as_ref().unwrap_or(&0);
     let start = Instant::now();
-    let rank = courier.rank();
-    let ledger = Arc::new(Ledger::new(on.n_workers(), space.count(rank), true));
+    let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, true));
     let mail = Arc::new(Mail::new(&ledger, trace::mailed(space, on)));
-    let line = courier.open(&Description::of(space).terms(), mail.clone())?;
-    let abroad = Abroad {
-        rank,
-        n_ranks: courier.n_ranks(),
-        line: &*line,
-        mail: &mail,
-        codec: Codec::new(),
+    let line = courier.open(&description.terms(), mail.clone())?;
+    let opened = trace::open_across(n_tasks, on, &*line);
+    let ended = match count {
+        Ok(_) => {
+            let abroad = Abroad {
+                rank,
+                n_ranks,
+                line: &*line,
+                mail: &mail,
+                codec: Codec::new(),
+            };
+            let common = Common::new(ledger, opened.clone());
+            let run = Run::new(space, description, common, Some(abroad));
+            run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
+            run.finish(on, start)
+        }
+        Err(error) => {
+            // Nothing runs here: the others are told why.
+            let stopping = OrderedError::<S::Task>::stopping;
+            line.abort(&stopping(error.clone()).told_by(rank));
+            Err(stopping(error))
+        }
     };
-    let opened = trace::open_across(space, on, &*line);
-    let run = Run::new(space, Common::new(ledger, opened.clone()), Some(abroad));
-    run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
-    let own = run.finish(on, start).map_err(|ordered| {
+    let own = ended.map_err(|ordered| {
         let own = ordered.error.clone();
         let failure = mail.stopped_by().unwrap_or_else(|| {
             let is_cancelled = own.kind() == Kind::Cancelled;
@@ -222,6 +242,31 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
             })
         }
     }
+}
+
+/// What a space says before it runs: its description, and how many tasks are a rank's; it is verified
+/// before, if that is asked for. One that panics has neither: its name says so to other ranks.
+fn ask<T: TaskName>(
+    space: &dyn Asked<T>,
+    n_ranks: u32,
+    rank: Rank,
+) -> (Description, Result<u64, Error>) {
+    let mut description = None;
+    let told = AssertUnwindSafe(|| {
+        description = Some(space.about());
+        verify_if_asked(space, n_ranks)?;
+        Ok(space.counted(rank))
+    });
+    let count = catch_unwind(told).unwrap_or_else(|panic| {
+        let text = format!("the space panicked: {}", buried(panic));
+        Err(Error::new(Kind::TaskPanicked, None, text))
+    });
+    let description = description.unwrap_or_else(|| {
+        let mut unknown = Description::default();
+        unknown.name(count.as_ref().map_or_else(Error::message, |_| ""));
+        unknown
+    });
+    (description, count)
 }
 
 pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
@@ -272,8 +317,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether edges carry data at all.
     const CARRIES: bool = size_of::<S::Datum>() != 0;
 
-    fn new(space: &'a S, common: Common<S::Task>, abroad: Option<Abroad<'a, S::Datum>>) -> Self {
-        let description = Description::of(space);
+    fn new(
+        space: &'a S,
+        description: Description,
+        common: Common<S::Task>,
+        abroad: Option<Abroad<'a, S::Datum>>,
+    ) -> Self {
         let copies = description.classes().iter().map(|_| AtomicU64::new(0));
         let rank = abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank);
         let n_tasks = common.ledger.count();

@@ -9,21 +9,17 @@ use crate::trace::{Mailed, Named, Opened, Track, is_wide};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Begins to record a run on this rank, if the executor wants it.
-pub(super) fn open<S: TaskSpace>(space: &S, on: &dyn Executor) -> Option<Arc<Opened>> {
+/// Begins to record a run of so many tasks on this rank, if the executor wants it.
+pub(super) fn open(n_tasks: u64, on: &dyn Executor) -> Option<Arc<Opened>> {
     let (tracer, rank) = (on.tracer()?, on.courier().rank());
-    let opened = tracer.open(rank, on.n_workers(), Some(space.count(Rank(0))))?;
+    let opened = tracer.open(rank, on.n_workers(), Some(n_tasks))?;
     Some(Arc::new(opened))
 }
 
 /// The same of a run across ranks, whose line this is.
-pub(super) fn open_across<S: TaskSpace>(
-    space: &S,
-    on: &dyn Executor,
-    line: &dyn Line,
-) -> Option<Arc<Opened>> {
+pub(super) fn open_across(n_tasks: u64, on: &dyn Executor, line: &dyn Line) -> Option<Arc<Opened>> {
     let (tracer, rank) = (on.tracer()?, on.courier().rank());
-    let opened = tracer.open(rank, on.n_workers(), Some(space.count(rank)))?;
+    let opened = tracer.open(rank, on.n_workers(), Some(n_tasks))?;
     Some(Arc::new(opened.across(line.number())))
 }
 
