@@ -1048,3 +1048,38 @@ fn what_a_body_runs_inside_is_a_part_of_it() {
     let traces = tracer.take();
     assert_eq!((traces.len(), traces[0].slices().count()), (1, 3));
 }
+
+/// The scope, replay or recursion panicked in its caller's face, and its result was lost; of a space nobody
+/// was told.
+#[test]
+fn who_hears_of_traces_may_panic_and_the_run_has_its_result() {
+    struct One;
+    impl Recursive for One {
+        type Argument = u64;
+        type Value = u64;
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(n))
+        }
+    }
+    let heard = Arc::new(AtomicU64::new(0));
+    let hears = heard.clone();
+    let tracer = Tracer::new(1 << 16).telling(move |_| {
+        hears.fetch_add(1, Ordering::SeqCst);
+        panic!("who hears");
+    });
+    let on = Context::new(&Inline).traced_by(&tracer);
+    let store = Store::new("numbers", [1u64]);
+    let program = record("one", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |n| *n += 1);
+    });
+    let (seven, _) = scope(&on, |s| {
+        s.task((), |()| ());
+        7
+    })
+    .unwrap();
+    let (five, _) = recurse(&One, 5, &on).unwrap();
+    program.unwrap().run(&on).unwrap();
+    run(&Independent::new("one", 1, |_| Ok(())), &on).unwrap();
+    assert_eq!((seven, five, heard.load(Ordering::SeqCst)), (7, 5, 4));
+}

@@ -9,6 +9,8 @@ use crate::space::Spelling;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, held};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// Records every run on the executor that has it. Cheap to clone: all clones are one.
@@ -57,7 +59,8 @@ impl Tracer {
         }
     }
 
-    /// The same; each trace is given to `hear` when its run has ended, instead of being kept.
+    /// The same; each trace is given to `hear` when its run has ended, instead of being kept. If that panics,
+    /// the trace is lost, a line on stderr says so, and the run has its result.
     pub fn telling(self, hear: impl Fn(Trace) + Send + Sync + 'static) -> Self {
         let hear: Option<OnTrace> = Some(Arc::new(hear));
         Tracer { hear, ..self }
@@ -302,7 +305,7 @@ impl Opened {
             links: Links::default(),
         };
         match &self.tracer.hear {
-            Some(hear) => hear(Trace::of_ranks(vec![part])),
+            Some(hear) => tell(&**hear, Trace::of_ranks(vec![part])),
             None => held(&self.tracer.traces).push(part),
         }
     }
@@ -337,6 +340,21 @@ impl Opened {
         posted.sort_by_key(|posted| (posted.at, posted.task));
         came.sort_by_key(|came| (came.at, came.task));
         woken
+    }
+}
+
+/// Tells of a trace, whatever that does: the run is over, and its result must not be lost.
+fn tell(hear: &dyn Fn(Trace), trace: Trace) {
+    let name = trace.name.clone();
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(trace))) {
+        // Dropped, it might panic again.
+        std::mem::forget(panic);
+        // Not `eprintln!`, which panics where stderr is closed.
+        let text = "who was to hear of it has panicked (`Tracer::telling`)";
+        let _ = writeln!(
+            std::io::stderr(),
+            "dataflow: the trace of {name:?} is lost: {text}"
+        );
     }
 }
 
