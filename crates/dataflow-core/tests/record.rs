@@ -753,3 +753,20 @@ fn of_roots_the_most_urgent_runs_first_however_late_it_was_inserted() {
     let as_space = in_order();
     assert!(as_space.into_iter().eq([LAST].into_iter().chain(0..LAST)));
 }
+
+/// A program for more ranks than have numbers asked for a counter of each: the process was ended.
+#[test]
+fn a_program_is_recorded_for_as_many_ranks_as_have_numbers_and_one_at_least() {
+    for n_ranks in [0, usize::MAX, 1 << 40] {
+        let error = record::<u64>("p", n_ranks, |_| {}).unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let text = format!("for {n_ranks} ranks (1 to 4294967295 are allowed)");
+        assert!(error.message().ends_with(&text), "{error}");
+    }
+    let store = Store::new("numbers", [1u64]);
+    let program = record("for many", u32::MAX as usize, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |n| *n += 1);
+    });
+    assert_eq!(program.unwrap().run(&Inline).unwrap().tasks, 1);
+}

@@ -76,7 +76,8 @@ pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
 /// version is brought back is the space's affair: a task may change a copy that nobody else gets.
 ///
 /// # Errors
-/// The first contradiction found; or that there are no ranks, or more than can be named.
+/// The first contradiction found; or that there are no ranks, or more than can be named or noted: each
+/// takes some 50 bytes.
 ///
 /// # Examples
 /// See the [crate's](crate) example.
@@ -155,12 +156,24 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph
         tasks: Vec::new(),
         dense: Dense::default(),
     };
+    let mut told = room_for(n_ranks as usize)?;
     let ranks = (0..n_ranks).map(Rank);
     for on in ranks.clone() {
         numbering.read_tasks(on)?;
     }
-    let ranks = ranks.map(|on| numbering.read_rank(on)).collect();
-    Ok(numbering.graph(ranks))
+    told.extend(ranks.map(|on| numbering.read_rank(on)));
+    Ok(numbering.graph(told))
+}
+
+/// Room for what is noted of each rank, before anything is asked of any.
+pub(super) fn room_for<T>(n_ranks: usize) -> Result<Vec<T>, Contradiction> {
+    let mut room = Vec::new();
+    match room.try_reserve_exact(n_ranks) {
+        Ok(()) => Ok(room),
+        Err(_) => fault(format!(
+            "{n_ranks} ranks are more than there is memory for: ask for fewer"
+        )),
+    }
 }
 
 /// Gives numbers to tasks, in the order in which they are met.
@@ -631,5 +644,18 @@ impl NumberedGraph {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Their counters were asked for at once: the process was ended.
+    #[test]
+    fn more_ranks_than_there_is_memory_for_are_a_fault() {
+        assert_eq!(room_for::<u64>(3).map(|room| room.len()), Ok(0));
+        let fault = room_for::<u64>(usize::MAX).unwrap_err().to_string();
+        assert!(fault.contains("ranks are more than there is memory for"));
     }
 }

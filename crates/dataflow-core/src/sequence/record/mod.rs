@@ -82,14 +82,21 @@ use crate::error::Error;
 /// # Errors
 /// The first task that accesses one datum twice, writes data of two owners or of another rank than it
 /// was put on, or belongs to a rank that does not exist; of a program for one rank, a slot that tasks access
-/// by two handles; more than 2³¹ data, or 2³² - 1 tasks or accesses, those that take data from home among
-/// them.
+/// by two handles; no ranks, or more than 4294967295; more than 2³¹ data, or 2³² - 1 tasks or accesses, those
+/// that take data from home among them.
 pub fn record<'env, D: Datum>(
     name: impl Into<String>,
     n_ranks: usize,
     program: impl for<'c> FnOnce(&Recorder<'c, 'env, D>),
 ) -> Result<Recorded<'env, D>, Error> {
-    let recorder = Recorder::new(name.into(), n_ranks);
+    let name = name.into();
+    if !u32::try_from(n_ranks).is_ok_and(|n| n > 0) {
+        let most = u32::MAX;
+        let text =
+            format!("{name:?} is to be recorded for {n_ranks} ranks (1 to {most} are allowed)");
+        return Err(Error::wrong_settings(text));
+    }
+    let recorder = Recorder::new(name, n_ranks);
     program(&recorder);
     recorder.finish().map(Recorded::of)
 }

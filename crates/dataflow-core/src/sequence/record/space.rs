@@ -14,6 +14,7 @@ use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::wire::WireName;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A recorded task's name: its number in the order of recording, counted from 0, and its class.
@@ -34,7 +35,8 @@ pub struct Recorded<'env, D: Datum> {
     pub(super) graph: Graph<'env, D>,
     /// The most urgent first.
     roots: Vec<u32>,
-    counts: Vec<u64>,
+    /// Tasks of each rank that has any.
+    counts: BTreeMap<Rank, u64>,
     /// The waits between tasks of a run in place, if there is only one rank.
     order: Option<Order>,
 }
@@ -45,10 +47,10 @@ const CHECKPOINTS: u32 = 32;
 impl<'env, D: Datum> Recorded<'env, D> {
     /// All has been recorded.
     pub(super) fn of(graph: Graph<'env, D>) -> Self {
-        let mut counts = vec![0; graph.n_ranks];
+        let mut counts = BTreeMap::new();
         let mut roots = Vec::new();
         for (number, task) in (0u32..).zip(&graph.tasks) {
-            counts[task.rank.0 as usize] += 1;
+            *counts.entry(task.rank).or_default() += 1;
             let mut flows = graph.flows_of(number).iter();
             if flows.all(|flow| flow.source == NONE) {
                 roots.push(number);
@@ -128,7 +130,12 @@ impl<'env, D: Datum> Recorded<'env, D> {
 
     /// No task may belong to a rank that is not there: it would be left out.
     fn refuse_fewer(&self, n_ranks: usize) -> Result<(), Error> {
-        let elsewhere: u64 = self.counts.iter().skip(n_ranks).sum();
+        let is_there = |rank: &Rank| (rank.0 as usize) < n_ranks;
+        let counts = self.counts.iter();
+        let elsewhere: u64 = counts
+            .filter(|(rank, _)| !is_there(rank))
+            .map(|(_, n)| n)
+            .sum();
         if elsewhere == 0 {
             return Ok(());
         }
@@ -227,7 +234,7 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     }
 
     fn count(&self, on: Rank) -> u64 {
-        self.counts.get(on.0 as usize).copied().unwrap_or(0)
+        self.counts.get(&on).copied().unwrap_or(0)
     }
 
     fn inputs(&self, step: Step, from: &mut impl Inputs<Self>) {

@@ -249,7 +249,8 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     ///
     /// # Errors
     /// A task on a rank that does not exist or with a flow that is not described, one of which some inputs
-    /// never come, and more tasks on a rank than it has, if they are more than a million. Other
+    /// never come, and more tasks on a rank than it has, if they are more than a million; and that there is
+    /// no memory for so many ranks, of which each takes some 200 bytes. Other
     /// contradictions give wrong numbers: [`verify`](super::verify) finds them.
     pub fn count(&self) -> Result<Counts, Contradiction> {
         walk::count(self)

@@ -10,7 +10,7 @@ use super::{CountedWork, Counting, Counts, OfRank, Sending, Traffic};
 use crate::data::Store;
 use crate::rank::Rank;
 use crate::space::edges::Expected;
-use crate::space::verify::fault;
+use crate::space::verify::{fault, room_for};
 use crate::space::{Contradiction, Description, Mode, Successors, TaskName, TaskSpace};
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -38,6 +38,8 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Con
         classes: vec![0; about.classes().len()],
         ..OfRank::default()
     };
+    let mut ranks = room_for(asked.n_ranks as usize)?;
+    ranks.resize(asked.n_ranks as usize, of_rank);
     let mut walk = Walk {
         asked,
         about,
@@ -48,7 +50,7 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Con
         held: asked.workers.map(|_| HeldBytes::by(asked.n_ranks)),
         most: vec![None; asked.n_ranks as usize],
         counts: Counts {
-            ranks: vec![of_rank; asked.n_ranks as usize],
+            ranks,
             ..Counts::default()
         },
     };
