@@ -14,6 +14,7 @@ use crate::sync::held;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -78,6 +79,12 @@ pub(super) struct RecordedDatum<'env, D: Datum> {
     pub owner: Rank,
     /// The flow that changes it last; [`NONE`] before any.
     pub last: u32,
+}
+
+impl<D: Datum> fmt::Display for RecordedDatum<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {} of {}", self.index, self.store.name())
+    }
 }
 
 /// The value of a datum at one point of the program, available on every rank.
@@ -203,6 +210,11 @@ impl<'env, D: Datum> Graph<'env, D> {
         }
     }
 
+    /// Where a datum is at home, for texts.
+    pub fn slot(&self, datum: u32) -> String {
+        self.origins[datum as usize].to_string()
+    }
+
     /// A slot whose datum two handles name, which tasks access by both. Of several ranks nobody knows here
     /// which is this one, and the slots of others may be said in any way.
     pub fn named_twice(&self) -> Option<Error> {
@@ -214,11 +226,7 @@ impl<'env, D: Datum> Graph<'env, D> {
         let slot =
             |origin: &RecordedDatum<'env, D>| (std::ptr::from_ref(origin.store), origin.index);
         let again = used.find(|origin| !named.insert(slot(origin)))?;
-        let text = format!(
-            "slot {} of {} is named by two `home`s; make the handle once",
-            again.index,
-            again.store.name()
-        );
+        let text = format!("{again} is named by two `home`s; make the handle once");
         Some(Error::new(Kind::PutTwice, None, text))
     }
 
@@ -229,12 +237,11 @@ impl<'env, D: Datum> Graph<'env, D> {
         let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
         let first = flows.find(inserted);
         let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
-        let RecordedDatum { store, index, .. } = &self.origins[datum as usize];
+        let origin = &self.origins[datum as usize];
         let text = format!(
-            "a datum is to come from slot {index} of {}, which has {} slots: it does not exist or is \
-             lent to another task",
-            store.name(),
-            store.len(),
+            "a datum is to come from {origin}, which has {} slots: it does not exist or is lent to another \
+             task",
+            origin.store.len(),
         );
         Error::new(Kind::HomeEmpty, task, text)
     }

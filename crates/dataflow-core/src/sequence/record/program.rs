@@ -219,20 +219,28 @@ impl<'env, D: Datum> Recording<'env, D> {
         let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
         let mut data: SmallVec<[u32; 8]> = accesses.iter().map(|access| access.datum).collect();
         if names_one_twice(&mut data) {
-            let text = "a task accesses the same datum twice (once is allowed)";
-            return Err(wrong(Kind::AccessedTwice, text.into()));
+            data.sort_unstable();
+            let twice = data.windows(2).find(|pair| pair[0] == pair[1]);
+            let slot = twice.map_or_else(String::new, |pair| self.graph.slot(pair[0]));
+            let text = format!("it accesses {slot} twice (once is allowed)");
+            return Err(wrong(Kind::AccessedTwice, text));
         }
         let rank = self.place(accesses, on);
         let rank = rank.map_err(|text| wrong(Kind::OwnersDiffer, text))?;
         let n_ranks = self.graph.n_ranks;
         let is_absent = |rank: Rank| rank.0 as usize >= n_ranks;
-        if is_absent(rank) {
-            let text = format!("it belongs to {rank} (there are {n_ranks} ranks)");
+        let mut absent = accesses.iter();
+        if let Some(access) = absent.find(|access| is_absent(self.owner(access))) {
+            let does = match access.mode {
+                Mode::Read => "reads",
+                _ => "writes",
+            };
+            let slot = self.slot_of(access);
+            let text = format!("it {does} {slot} (there are {n_ranks} ranks)");
             return Err(wrong(Kind::NoSuchRank, text));
         }
-        let mut owners = accesses.iter().map(|access| self.owner(access));
-        if let Some(owner) = owners.find(|owner| is_absent(*owner)) {
-            let text = format!("it reads a datum of {owner} (there are {n_ranks} ranks)");
+        if is_absent(rank) {
+            let text = format!("it was put on {rank} (there are {n_ranks} ranks)");
             return Err(wrong(Kind::NoSuchRank, text));
         }
         // Each datum may be fetched, by a task with one flow.
@@ -253,23 +261,32 @@ impl<'env, D: Datum> Recording<'env, D> {
     /// Where a task runs; or why it cannot be there.
     fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, String> {
         let owner = |access: &Named| self.owner(access);
-        let written = accesses.iter().filter(|access| access.mode != Mode::Read);
-        let mut owners = written.map(owner);
-        let Some(first) = owners.next() else {
+        let mut written = accesses.iter().filter(|access| access.mode != Mode::Read);
+        let Some(first) = written.next() else {
             return Ok(on.or(accesses.first().map(owner)).unwrap_or(Rank(0)));
         };
-        if let Some(other) = owners.find(|other| *other != first) {
-            let text = "they must have one owner";
+        if let Some(other) = written.find(|other| owner(other) != owner(first)) {
+            let [first, other] = [first, other].map(|access| self.slot_of(access));
             return Err(format!(
-                "a task writes data of {first} and {other} ({text})"
+                "it writes {first}, and {other} (they must have one owner)"
             ));
         }
-        match on.filter(|on| *on != first) {
-            None => Ok(first),
+        match on.filter(|on| *on != owner(first)) {
+            None => Ok(owner(first)),
             Some(on) => Err(format!(
-                "it writes a datum of {first} and was put on {on} (a task that writes runs on the owner)"
+                "it writes {}, and was put on {on} (a task that writes runs on the owner)",
+                self.slot_of(first)
             )),
         }
+    }
+
+    /// The slot of an access and its owner, for texts.
+    fn slot_of(&self, access: &Named) -> String {
+        format!(
+            "{}, of {}",
+            self.graph.slot(access.datum),
+            self.owner(access)
+        )
     }
 
     fn owner(&self, access: &Named) -> Rank {
