@@ -113,7 +113,9 @@ impl<D> Gathered<D> {
 
     /// The program has come to that point.
     pub(super) fn put(&self, value: D) {
-        *self.value() = Some(value);
+        // The datum of the run before is the user's: its destructor may look here.
+        let before = self.value().replace(value);
+        drop(before);
     }
 
     fn value(&self) -> MutexGuard<'_, Option<D>> {
@@ -244,5 +246,40 @@ impl<'env, D: Datum> Graph<'env, D> {
             origin.store.len(),
         );
         Error::new(Kind::HomeEmpty, task, text)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A datum that looks for what was gathered when it is dropped.
+    struct Looks(Option<Gathered<Looks>>);
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            if let Some(gathered) = self.0.take() {
+                assert!(gathered.take().is_some(), "the new one is there");
+            }
+        }
+    }
+
+    /// The worker waited for the lock that it held itself.
+    #[test]
+    fn a_gathered_datum_may_look_for_the_one_that_replaces_it() {
+        let (done, is_done) = channel();
+        let putting = thread::spawn(move || {
+            let gathered = Gathered::nothing();
+            let value = gathered.value.clone();
+            gathered.put(Looks(Some(Gathered { value })));
+            gathered.put(Looks(None));
+            done.send(gathered.take().is_none())
+        });
+        let taken = is_done.recv_timeout(Duration::from_secs(20));
+        assert_eq!(taken, Ok(true), "`put` does not return");
+        putting.join().unwrap().unwrap();
     }
 }
