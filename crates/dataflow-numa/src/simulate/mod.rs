@@ -328,9 +328,20 @@ fn play<S: TaskSpace>(
 
 /// Runs a space, also in the midst of a body: no worker of the caller's is waited for. How many tasks ran.
 fn run(space: &Erased<'_, Length>, on: &dyn Executor) -> Result<u64, Error> {
-    let mut own = OfThread::default();
-    own.swap();
-    let report = dataflow_core::run(space, on);
-    own.swap();
+    let report = aside(|| dataflow_core::run(space, on));
     report.map(|report| report.tasks)
+}
+
+/// Calls something with a state of the thread of its own, and gives the thread back its own one, also if
+/// that unwinds.
+fn aside<R>(call: impl FnOnce() -> R) -> R {
+    struct Swapped(OfThread);
+    impl Drop for Swapped {
+        fn drop(&mut self) {
+            self.0.swap();
+        }
+    }
+    let mut own = Swapped(OfThread::default());
+    own.0.swap();
+    call()
 }

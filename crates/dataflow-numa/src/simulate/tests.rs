@@ -3,6 +3,7 @@
 use super::*;
 use crate::crew::tests::machine;
 use crate::place::Bind;
+use dataflow_core::port::Inline;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
 use dataflow_core::task_names;
@@ -610,4 +611,18 @@ fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
     let mut without_gemm = costs();
     without_gemm.classes.pop();
     assert!(run(1, without_gemm).contains("class Gemm"));
+}
+
+/// The thread did not know any more that it was inside of a body, whose next run waited for itself.
+#[test]
+fn a_simulation_that_unwinds_gives_the_thread_its_state_back() {
+    let runs = Independent::new("body", 1, |_| {
+        let unwinds = || aside(|| -> () { panic!("in the midst of it") });
+        assert!(std::panic::catch_unwind(unwinds).is_err());
+        let inner = Independent::new("inner", 1, |_| Ok(()));
+        let refused = dataflow_core::run(&inner, &Inline).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NestedRun);
+        Ok(())
+    });
+    dataflow_core::run(&runs, &Inline).unwrap();
 }
