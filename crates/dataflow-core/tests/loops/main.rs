@@ -770,21 +770,20 @@ task_space! {
 }
 
 /// The tasks from which inputs come.
-#[derive(Default)]
-struct Sources(Vec<LargeTask>);
+struct Sources<T>(Vec<T>);
 
-impl Inputs<Large> for Sources {
-    fn task(&mut self, _: usize, source: LargeTask, _: usize) {
+impl<S: TaskSpace> Inputs<S> for Sources<S::Task> {
+    fn task(&mut self, _: usize, source: S::Task, _: usize) {
         self.0.push(source);
     }
-    fn home(&mut self, _: usize, _: &Store<Number>, _: usize) {}
+    fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
 #[test]
 fn a_guard_holds_a_sum_that_is_more_than_a_u32() {
     let space = Large { n: 3_000_000_000 };
     let sources = |i, j| {
-        let mut sources = Sources::default();
+        let mut sources = Sources(Vec::new());
         space.inputs(LargeTask::Read { i, j }, &mut sources);
         sources.0
     };
@@ -792,14 +791,93 @@ fn a_guard_holds_a_sum_that_is_more_than_a_u32() {
     assert_eq!(sources(2_500_000_000, 2_500_000_000), []);
 }
 
+struct Shifted {
+    n: u32,
+}
+
+task_space! {
+    enum ShiftedTask;
+
+    impl TaskSpace for Shifted {
+        type Datum = ();
+        let n = self.n;
+        order H[i];
+
+        for i in n..n + 5 { if i != n { T { i }: new H[i]; } }
+    }
+}
+
+struct Closed {
+    n: u32,
+}
+
+task_space! {
+    enum ClosedTask;
+
+    impl TaskSpace for Closed {
+        type Datum = ();
+        let n = self.n;
+        order H[i];
+
+        for i in 0..=n { T { i }: new H[i]; }
+    }
+}
+
+struct Near {
+    n: u32,
+}
+
+task_space! {
+    enum NearTask;
+
+    impl TaskSpace for Near {
+        type Datum = Number;
+        let n = self.n;
+        data Sum[i];
+
+        for i in 0..n { Make { i }: new sum = Sum[i] => sum.put(Number(i.into())); }
+        for i in 0..n { Read { i }: optional sum = Sum[i + 2] => assert!(sum.is_some() == (u64::from(i) + 2 < n.into())); }
+    }
+}
+
+/// What the panic says with which the tasks of a space are listed.
+fn first_of<S: TaskSpace>(space: &S) -> String {
+    let listed = std::panic::AssertUnwindSafe(|| space.tasks(Rank(0)).next());
+    let panic = std::panic::catch_unwind(listed).unwrap_err();
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+/// A constant that is added was not seen: such loops had no task, or others than they say.
 #[test]
 fn a_loop_that_ends_beyond_u32_is_told_and_not_cut_off() {
     verify(&Large { n: 3 }, 1).unwrap();
-    let space = Large { n: 43_000_000 };
-    let panic = std::panic::catch_unwind(|| space.tasks(Rank(0)).next()).unwrap_err();
-    let said = panic.downcast_ref::<String>().unwrap();
-    assert!(
-        said.starts_with("a loop of a space runs to 4300000000 (its"),
-        "{said}"
-    );
+    verify(&Shifted { n: 3 }, 1).unwrap();
+    verify(&Closed { n: 3 }, 1).unwrap();
+    let most = u32::MAX;
+    for (said, end) in [
+        (first_of(&Large { n: 43_000_000 }), 4_300_000_000u64),
+        (first_of(&Shifted { n: most - 2 }), u64::from(most) + 3),
+        (first_of(&Closed { n: most }), u64::from(most) + 1),
+    ] {
+        let begins = format!("a loop of a space runs to {end} (its");
+        assert!(said.starts_with(&begins), "{said}");
+    }
+    let last = Shifted { n: most - 5 };
+    let tasks: Vec<_> = last.tasks(Rank(0)).collect();
+    assert_eq!((tasks.len(), last.count(Rank(0))), (4, 4));
+    assert_eq!(tasks[3], ShiftedTask::T { i: most - 1 });
+}
+
+/// `i + 2` was 0 where `i` is the last, which so had a source.
+#[test]
+fn a_condition_is_right_for_the_last_numbers_there_are() {
+    verify(&Near { n: 5 }, 1).unwrap();
+    let near = Near { n: u32::MAX };
+    for (before_end, source) in [(1, None), (2, None), (3, Some(u32::MAX - 1))] {
+        let mut sources = Sources(Vec::new());
+        let i = u32::MAX - before_end;
+        near.inputs(NearTask::Read { i }, &mut sources);
+        let source = source.map(|i| NearTask::Make { i });
+        assert_eq!(sources.0, Vec::from_iter(source), "{i}");
+    }
 }

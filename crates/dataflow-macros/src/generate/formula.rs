@@ -102,15 +102,6 @@ fn joined(parts: Vec<TokenStream>, sign: TokenStream) -> TokenStream {
     parts.into_iter().enumerate().flat_map(with_sign).collect()
 }
 
-/// Whether parts of a sum may be more than fits into u32 though no variable is.
-fn is_wide(e: &Affine) -> bool {
-    let is_large = |sign: i64| {
-        let factors = e.terms().iter().map(|term| term.1 * sign);
-        factors.filter(|factor| *factor > 0).sum::<i64>() > 1
-    };
-    is_large(1) || is_large(-1)
-}
-
 impl Analysed<'_> {
     /// A variable as the user wrote it.
     pub(crate) fn name(&self, var: Var) -> Ident {
@@ -120,6 +111,30 @@ impl Analysed<'_> {
             .map(|(_, name)| name.clone());
         let made = || format_ident!("{}", self.lowered.program.name(var), span = self.space.site);
         found.next().unwrap_or_else(made)
+    }
+
+    /// Whether parts of a sum may be more than fits into u32 though no variable is. The next number after
+    /// the value of a loop's variable fits, that after a parameter may not.
+    fn is_wide(&self, e: &Affine) -> bool {
+        let is_large = |sign: i64| {
+            let terms = e
+                .terms()
+                .iter()
+                .map(|&(var, c)| (var, c.saturating_mul(sign)));
+            let added: Vec<_> = terms.filter(|term| term.1 > 0).collect();
+            match (&added[..], e.constant().saturating_mul(sign)) {
+                ([], constant) => constant > u32::MAX.into(),
+                ([(_, 1)], ..=0) => false,
+                ([(var, 1)], 1) => self.is_parameter(*var),
+                _ => true,
+            }
+        };
+        is_large(1) || is_large(-1)
+    }
+
+    fn is_parameter(&self, var: Var) -> bool {
+        let mut parameters = self.lowered.parameters.iter();
+        parameters.any(|(own, _)| *own == var)
     }
 
     /// An expression: what is added first, so that nothing falls below 0 on the way.
@@ -196,16 +211,16 @@ impl Analysed<'_> {
     /// `k + 1..nt`.
     pub(crate) fn range(&self, range: &Range, name: &dyn Fn(Var) -> Ident) -> TokenStream {
         let site = self.space.site;
-        let wide = range.lower.iter().chain(&range.upper).any(is_wide);
+        let upper: Vec<Affine> = range.upper.iter().map(|e| e.clone() + 1).collect();
+        let wide = range.lower.iter().chain(&upper).any(|e| self.is_wide(e));
         let unsigned = format_ident!("{}", if wide { "u64" } else { "u32" }, span = site);
-        let ends = |bounds: Vec<Affine>, pick: &str| {
+        let ends = |bounds: &[Affine], pick: &str| {
             let pick = format_ident!("{pick}", span = site);
             let bounds = bounds.iter().map(|e| self.bound(wide, e, name));
             let all = bounds.reduce(|a, b| quote_spanned!(site=> #unsigned::#pick(#a, #b)));
             all.unwrap_or_default()
         };
-        let lower = ends(range.lower.clone(), "max");
-        let upper = ends(range.upper.iter().map(|e| e.clone() + 1).collect(), "min");
+        let (lower, upper) = (ends(&range.lower, "max"), ends(&upper, "min"));
         let root = &self.space.root;
         match wide {
             true => quote_spanned!(site=> #root::space::narrow(#lower..#upper)),
@@ -218,7 +233,7 @@ impl Analysed<'_> {
         let site = self.space.site;
         let one = |said: &Said| {
             let sides = [&said.left, &said.right];
-            let wide = sides.into_iter().any(is_wide);
+            let wide = sides.into_iter().any(|side| self.is_wide(side));
             let [left, right] = sides.map(|side| self.affine_in(wide, side, name));
             match said.comparison {
                 Comparison::Equal => quote_spanned!(site=> #left == #right),
