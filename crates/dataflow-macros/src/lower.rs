@@ -545,11 +545,38 @@ fn strip(e: &Expr) -> &Expr {
     }
 }
 
+/// The largest number that an expression may have, and the largest factor: what is derived from sums and
+/// products of few of these fits into `i64`.
+const LARGEST: u64 = 1 << 32;
+
+/// A product, unless its numbers are too large.
+fn times(e: &Expr, a: &Affine, factor: i64, what: &str) -> Result<Affine> {
+    let mut numbers = a.terms().iter().map(|term| term.1).chain([a.constant()]);
+    let fits = |number: i64| {
+        let product = number.checked_mul(factor);
+        product.is_some_and(|product| product.unsigned_abs() <= LARGEST)
+    };
+    match numbers.all(fits) {
+        true => Ok(a.times(factor)),
+        false => Err(too_large(e, what)),
+    }
+}
+
+fn too_large(e: &Expr, what: &str) -> Error {
+    let shown = e.to_token_stream();
+    let text =
+        format!("the numbers of this {what} are too large: `{shown}` ({LARGEST} is the most)");
+    Error::new_spanned(e, text)
+}
+
 /// An expression as an affine one; `what` it is, for errors.
 fn affine(e: &Expr, scope: &Scope, what: &str) -> Result<Affine> {
     match strip(e) {
         Expr::Lit(literal) => match &literal.lit {
-            Lit::Int(number) => Ok(Affine::from(number.base10_parse::<i64>()?)),
+            Lit::Int(number) => match number.base10_parse::<u64>() {
+                Ok(number @ ..=LARGEST) => Ok(Affine::from(number as i64)),
+                _ => Err(too_large(e, what)),
+            },
             _ => Err(not_affine(e, what, "is no integer")),
         },
         Expr::Path(path) => {
@@ -579,8 +606,8 @@ fn affine(e: &Expr, scope: &Scope, what: &str) -> Result<Affine> {
                 BinOp::Add(_) => sides().map(|(a, b)| a + b),
                 BinOp::Sub(_) => sides().map(|(a, b)| a - b),
                 BinOp::Mul(_) => match sides()? {
-                    (a, b) if a.terms().is_empty() => Ok(b.times(a.constant())),
-                    (a, b) if b.terms().is_empty() => Ok(a.times(b.constant())),
+                    (a, b) if a.terms().is_empty() => times(e, &b, a.constant(), what),
+                    (a, b) if b.terms().is_empty() => times(e, &a, b.constant(), what),
                     _ => Err(not_affine(e, what, "multiplies two variables")),
                 },
                 BinOp::Div(_) | BinOp::Rem(_) => Err(not_affine(e, what, "divides")),

@@ -178,6 +178,22 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "the parameters of a task are the variables of the loops around it, each once, in any order: \
          `S { i, j }`",
     ),
+    // Numbers that are derived from such ones did not fit: the derivation panicked, or was of others.
+    (
+        "for i in 0..n { S { i }: new t = T[i + 9223372036854775807] => {} }",
+        "9223372036854775807",
+        "the numbers of this subscript are too large: `9223372036854775807` (4294967296 is the most)",
+    ),
+    (
+        "for i in 0..n { S { i }: new t = T[(i + 3) * 3000000000] => {} }",
+        "(i + 3) * 3000000000",
+        "the numbers of this subscript are too large: `(i + 3) * 3000000000` (4294967296 is the most)",
+    ),
+    (
+        "for i in 0..n { S { i }: new t = T[i + 4294967296] => {} }",
+        "",
+        "",
+    ),
     (
         "for i in 0..n { S { i }: update a = B[i] => {} }",
         "B",
