@@ -24,7 +24,7 @@ use specimen::cholesky::Task;
 use specimen::ranks::on_ranks;
 use specimen::{Cholesky, Mutant, Mutation, Specimen, Twist};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
 /// Bytes of records.
@@ -1082,4 +1082,51 @@ fn who_hears_of_traces_may_panic_and_the_run_has_its_result() {
     program.unwrap().run(&on).unwrap();
     run(&Independent::new("one", 1, |_| Ok(())), &on).unwrap();
     assert_eq!((seven, five, heard.load(Ordering::SeqCst)), (7, 5, 4));
+}
+
+/// Its class was asked for outside of the guard when its body had panicked, for the trace: the panic went
+/// on through `run`.
+#[test]
+fn a_name_that_panics_after_its_body_has_ends_in_an_error() {
+    static BROKEN: AtomicBool = AtomicBool::new(false);
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    struct Brittle;
+    impl TaskName for Brittle {
+        fn class(self) -> usize {
+            assert!(!BROKEN.load(Ordering::SeqCst), "no class");
+            0
+        }
+        fn pack(self) -> Option<u64> {
+            Some(0)
+        }
+        fn unpack(_: u64) -> Self {
+            Brittle
+        }
+    }
+    struct Breaks;
+    impl TaskSpace for Breaks {
+        type Task = Brittle;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("breaks").class("Task");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Brittle> + Send {
+            std::iter::once(Brittle)
+        }
+        fn inputs(&self, _: Brittle, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: Brittle, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: Brittle, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            BROKEN.store(true, Ordering::SeqCst);
+            panic!("the body");
+        }
+    }
+    for threads in [0, 2] {
+        BROKEN.store(false, Ordering::SeqCst);
+        let (executor, tracer) = (executor(threads, 1), Tracer::new(ROOM));
+        let on = Context::new(&*executor).traced_by(&tracer);
+        let error = run(&Breaks, &on).unwrap_err();
+        let told = (error.kind(), error.message());
+        let text = "panicked: no class, after: the body";
+        assert_eq!(told, (Kind::TaskPanicked, text));
+    }
 }

@@ -260,7 +260,12 @@ impl<'b, F: Front> Driven<'b, F> {
         let opened = front.common().opened.as_deref();
         visit.find_track(opened);
         if let Some(text) = panicked {
-            front.panicked(&mut visit, &text);
+            // Names of tasks are foreign, and so is the error of a body that this one replaces.
+            let again = guarded(|| front.panicked(&mut visit, &text));
+            if let Some(again) = again {
+                let text = format!("panicked: {again}, after: {text}");
+                front.stop(Error::new(Kind::TaskPanicked, None, text));
+            }
         }
         let Visit {
             line,
