@@ -128,14 +128,15 @@ pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
     Access::to(handle)
 }
 
-/// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind.
+/// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind (but for
+/// [`reduce`](super::reduce()): a task adds to data that it names one by one).
 ///
 /// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a task does with its data",
-    label = "no access, no tuple of at most eight, no `Vec` of accesses of one kind",
+    label = "no access, no tuple of at most eight, no `Vec` of `read`, of `write` or of `commute`",
     note = "of a handle `h` say `read(&h)`, `write(&h)`, `commute(&h)` or `reduce(&h)`",
-    note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`"
+    note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`; not of `reduce`"
 )]
 pub trait AccessSet<'c>: sealed::Sealed {
     /// The same, kept until the task runs.
