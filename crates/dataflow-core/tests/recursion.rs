@@ -242,6 +242,10 @@ fn depth_costs_no_stack_whether_it_ends_well_or_not() {
         (error.kind(), error.message()),
         (Kind::TaskFailed, "as told")
     );
+    // Not all of the way to it: that would be text of 600 kB.
+    let first = vec!["0"; 64].join(".");
+    let task = format!("call {first} … ({depth} deep)");
+    assert_eq!(error.task(), Some(&*task));
     // Stopped half-way, the frames are dropped one after the other.
     let monitor = Monitor::new();
     let stopping = Stopping {

@@ -19,10 +19,10 @@ use crate::error::{Error, Kind, TaskError};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::Tracer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
@@ -201,7 +201,7 @@ impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
     }
 
     fn keep(&self, value: P::Value) {
-        *locked(&self.value) = Some(value);
+        *held(&self.value) = Some(value);
     }
 }
 
@@ -288,8 +288,4 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
             Kept { on } => Rank(on),
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,10 +14,11 @@ use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
 use crate::rank::Rank;
 use crate::space::Spelling;
+use crate::sync::held;
 use crate::trace::{Fate, TaskNumber, Told};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// A call that waits for a worker.
@@ -46,14 +47,22 @@ struct Run<'p, P: Recursive> {
     value: Mutex<Option<Option<P::Value>>>,
 }
 
-/// A call by the way to it: `call 0.1.1`; the outermost is `call`.
+/// A call by the way to it: `call 0.1.1`; the outermost is `call`. Of a long way the beginning is shown.
 #[derive(Default)]
 pub(super) struct CallPath(pub Vec<usize>);
 
+/// Forks of a way that are shown.
+const SHOWN: usize = 64;
+
 impl fmt::Debug for CallPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places: Vec<_> = self.0.iter().map(usize::to_string).collect();
-        write!(f, "{}", format!("call {}", places.join(".")).trim_end())
+        let shown = self.0.iter().take(SHOWN);
+        let places: Vec<_> = shown.map(usize::to_string).collect();
+        write!(f, "{}", format!("call {}", places.join(".")).trim_end())?;
+        match self.0.len() {
+            ..=SHOWN => Ok(()),
+            depth => write!(f, " … ({depth} deep)"),
+        }
     }
 }
 
@@ -98,7 +107,7 @@ pub(super) fn run<P: Recursive>(
     });
     let seconds = start.elapsed().as_secs_f64();
     run.close_trace();
-    let value = locked(&run.value).take();
+    let value = held(&run.value).take();
     let ended = run.common.ended(value.is_some(), on);
     ended.map_err(|fault| fault.error)?;
     match value.flatten() {
@@ -209,7 +218,7 @@ impl<P: Recursive> Front for Run<'_, P> {
 impl<P: Recursive> Run<'_, P> {
     /// The first worker that comes in makes the outermost call.
     fn call_outermost<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, P>>) {
-        let first = locked(&self.first).take();
+        let first = held(&self.first).take();
         if let Some(argument) = first {
             self.common.ledger.all_announced();
             chain(self, (argument, Above::nothing()), visit);
@@ -289,11 +298,7 @@ impl<P: Recursive> Run<'_, P> {
             false => visit.ends_without_body(),
         }
         if let Some(value) = outermost {
-            *locked(&self.value) = Some(value);
+            *held(&self.value) = Some(value);
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,8 +11,9 @@ use super::{Call, Join, Recursive};
 use crate::engine::{buried, drop_quietly};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
+use crate::sync::held;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Open calls for each rank. What ranks have of a tree that is uneven is the more alike the more there
@@ -146,7 +147,7 @@ impl<P: Recursive> Top<P> {
     /// An open call that was dealt to this rank, once: the way to it, and its argument.
     pub fn take(&self, number: usize) -> (CallPath, Argument<P>) {
         let Open(node, argument) = &self.open[number];
-        let Some(argument) = locked(argument).take() else {
+        let Some(argument) = held(argument).take() else {
             unreachable!("an open call is called once, by the rank that it was dealt to");
         };
         (self.ways.to(*node), argument)
@@ -160,7 +161,7 @@ impl<P: Recursive> Top<P> {
     where
         P::Value: Clone,
     {
-        let mut nodes = std::mem::take(&mut *locked(&self.nodes));
+        let mut nodes = std::mem::take(&mut *held(&self.nodes));
         let mut values: Vec<Option<P::Value>> = nodes.iter().map(|_| None).collect();
         for at in (0..nodes.len()).rev() {
             values[at] = match nodes[at].take() {
@@ -257,10 +258,6 @@ fn guarded<T>(called: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskEr
     })
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -311,7 +308,7 @@ mod tests {
             let costs: Vec<u64> = seats(n_ranks)
                 .map(|seat| {
                     let top = top_of(seat);
-                    let own = top.open.iter().filter_map(|open| locked(&open.1).take());
+                    let own = top.open.iter().filter_map(|open| held(&open.1).take());
                     own.map(|argument| cost(argument.unwrap())).sum()
                 })
                 .collect();
@@ -337,7 +334,7 @@ mod tests {
         assert!(tops[0].1.n_open() >= 3 * PER_RANK);
         for number in 0..tops[0].1.n_open() {
             for (seat, top) in &tops {
-                let is_kept = locked(&top.open[number].1).is_some();
+                let is_kept = held(&top.open[number].1).is_some();
                 assert_eq!(is_kept, seat.dealt_to(number) == seat.rank);
             }
         }
