@@ -1234,7 +1234,7 @@ fn scopes_nested_too_deep_are_an_error() {
             let deeper = || recurse(self, levels - 1, self.0).map(|(value, _)| value);
             let value = match levels {
                 0 => 0,
-                _ if levels % 3 == 0 => scope_inside(self.0, |_| deeper())??,
+                _ if levels.is_multiple_of(3) => scope_inside(self.0, |_| deeper())??,
                 _ => deeper()?,
             };
             Ok(Call::Done(value + 1))
