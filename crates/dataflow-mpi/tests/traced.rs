@@ -285,7 +285,7 @@ fn a_slow_link_is_named() {
         "{told}"
     );
     assert!(
-        told.contains("slowest from rank 1 to rank 0: 19 messages of 1000 bytes"),
+        told.contains("longest from rank 1 to rank 0: 19 messages of 1000 bytes"),
         "{told}"
     );
     let explained = trace.explanation();

@@ -8,7 +8,7 @@
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
-use super::{At, Cause, Fate, Slice, Trace};
+use super::{At, Cause, Doing, Fate, Slice, Span, Trace};
 use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
@@ -192,6 +192,8 @@ impl Bodies {
 struct Pair {
     n: u64,
     bytes: u64,
+    /// How long the receiver's workers waited while they were under way, each worker by itself.
+    waited: u128,
     /// From post to use; of that until they had left, from announced to asked for, and after they
     /// had come.
     time: u64,
@@ -219,27 +221,74 @@ impl Pair {
     }
 }
 
-/// Between which ranks data are under way for longest.
-fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
-    let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
-    for message in trace.messages() {
-        let pair = pairs.entry((message.from, message.to)).or_default();
-        let left = message.left.unwrap_or(message.span.begin);
-        let left = left.min(message.under_way().end); // the sender may hear of it late
-        pair.n += 1;
-        pair.bytes += message.bytes;
-        pair.time += message.span.length();
-        pair.leaving += left.saturating_sub(message.span.begin);
-        pair.waiting += message.waiting();
-        pair.lying += message.lying().length();
+/// How long the workers of a rank had waited for data under way, by time.
+struct Waited {
+    /// From when on how many wait, and how long all had waited until then.
+    turns: Vec<(u64, i64, u128)>,
+}
+
+impl Waited {
+    /// Costs n·log n for what the rank's workers did.
+    fn of(trace: &Trace, rank: usize) -> Self {
+        let mut steps = Vec::new();
+        trace.each_activity(rank, |_, activity| {
+            if activity.doing == Doing::Idle(Cause::DataUnderWay) {
+                steps.extend([(activity.span.begin, 1), (activity.span.end, -1)]);
+            }
+        });
+        steps.sort_unstable();
+        let mut waited = Waited { turns: Vec::new() };
+        let mut n_waiting = 0;
+        for (at, step) in steps {
+            n_waiting += step;
+            waited.turns.push((at, n_waiting, waited.until(at)));
+        }
+        waited
     }
+
+    /// Until a time, which may be later than all turns.
+    fn until(&self, time: u64) -> u128 {
+        let later = self.turns.partition_point(|(at, ..)| *at <= time);
+        let before = self.turns[..later].last();
+        before.map_or(0, |(at, n_waiting, until)| {
+            until + u128::from(n_waiting.unsigned_abs()) * u128::from(time - at)
+        })
+    }
+
+    fn during(&self, span: Span) -> u128 {
+        self.until(span.end.max(span.begin)) - self.until(span.begin)
+    }
+}
+
+/// The messages between each two ranks, by their indices.
+fn pairs(trace: &Trace) -> BTreeMap<(usize, usize), Pair> {
+    let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
+    for to in 0..trace.ranks.len() {
+        let waited = Waited::of(trace, to);
+        for message in trace.messages_to(to) {
+            let pair = pairs.entry((message.from, to)).or_default();
+            let left = message.left.unwrap_or(message.span.begin);
+            let left = left.min(message.under_way().end); // the sender may hear of it late
+            pair.n += 1;
+            pair.bytes += message.bytes;
+            pair.waited += waited.during(message.under_way());
+            pair.time += message.span.length();
+            pair.leaving += left.saturating_sub(message.span.begin);
+            pair.waiting += message.waiting();
+            pair.lying += message.lying().length();
+        }
+    }
+    pairs
+}
+
+/// Between which ranks the data are that others wait for longest: what comes late to who has enough to do
+/// keeps nobody waiting.
+fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
+    let pairs = pairs(trace);
     let waited = percent(told.lost_to(Cause::DataUnderWay.shown()));
-    let slowest = pairs
-        .iter()
-        .max_by_key(|(_, pair)| pair.time / pair.n.max(1));
-    match slowest {
+    match pairs.iter().max_by_key(|(_, pair)| pair.waited) {
         Some((&(from, to), pair)) => format!(
-            "Workers wait for data under way {waited} of their time; slowest from {} to {}: {} messages of {} bytes on average, {} from post to use{}.",
+            "Workers wait for data under way {waited} of their time; longest from {} to {}: {} messages of {} bytes on average, {} from post to use{}.",
             trace.ranks[from].rank,
             trace.ranks[to].rank,
             pair.n,
@@ -312,7 +361,7 @@ fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
 mod tests {
     use super::*;
     use crate::rank::Rank;
-    use crate::trace::{RankTrace, Span};
+    use crate::trace::{Came, Posted, RankTrace};
 
     /// The verdict on one task of a class, of which a worker ran nothing else.
     fn of_one(class: &str, end: u64) -> String {
@@ -404,6 +453,45 @@ mod tests {
     fn nested_tasks_have_no_chain_that_could_run_late() {
         let found = of_some(&[(0, 410), (100, 310), (590, 1000), (690, 900)]);
         let expected = "Workers find nothing ready 18 % of their time; how long the longest chain is, is not known where tasks have tasks of their own.";
+        assert_eq!(found, expected);
+    }
+
+    /// A body of rank 2 was longer than all waits of rank 1: what came to it meanwhile was blamed, which was
+    /// there at once.
+    #[test]
+    fn data_are_blamed_that_somebody_waits_for() {
+        let tiles: Vec<_> = (0..30).map(|n| (100 * n, 100 * n + 100)).collect();
+        let mut source = ran(0, &tiles, |begin| begin);
+        source.span.end = 3100;
+        let used: Vec<_> = (2..32).map(|n| (100 * n, 100 * n + 1)).collect();
+        let mut waiting = ran(1, &used, |begin| begin);
+        waiting.span.end = 3201;
+        waiting.slices.iter_mut().for_each(|slice| slice.class = 2);
+        let mut busy = ran(2, &[(0, 3200)], |begin| begin);
+        busy.slices[0].class = 1;
+        let post = |task, at, to| Posted {
+            task,
+            at,
+            to: Rank(to),
+            bytes: 8,
+            left: None,
+        };
+        let take = |task, at, there| Came {
+            task,
+            at,
+            there: Some(there),
+            bytes: 8,
+            ..Came::default()
+        };
+        for task in 0..30 {
+            source.posted.push(post(task, 100 * (task + 1), 1));
+            let at = 100 * (task + 2);
+            waiting.came.push(take(task, at, at));
+        }
+        source.posted.push(post(0, 100, 2));
+        busy.came.push(take(0, 3200, 102));
+        let found = of_ranks(vec![source, waiting, busy]);
+        let expected = "Workers wait for data under way 30 % of their time; longest from rank 0 to rank 1: 30 messages of 8 bytes on average, 100 ns from post to use.";
         assert_eq!(found, expected);
     }
 
