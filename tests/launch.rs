@@ -611,6 +611,22 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     assert_eq!(error.kind(), Kind::WrongSettings);
 }
 
+/// Under a launcher each process built a runtime of one rank, and did all the work.
+#[test]
+fn a_transport_to_others_is_launched_not_built() {
+    for transport in [Transport::Mpi, Transport::Tcp, Transport::Own] {
+        let error = ranks(1).transport(transport).build().unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let text = error.to_string();
+        let expected = format!("the transport {transport:?} (");
+        assert!(
+            text.contains(&expected) && text.contains("launch"),
+            "{text}"
+        );
+    }
+    ranks(1).transport(Transport::Local).build().unwrap();
+}
+
 /// Each process was all ranks there are: three hosts had done all the work three times.
 #[test]
 fn a_seat_is_never_left_empty() {

@@ -100,7 +100,7 @@ impl RuntimeBuilder {
     }
 
     /// How ranks talk to each other; by default as their launcher's, and without one as threads of
-    /// this process.
+    /// this process. Another than [`Transport::Local`] is only for [`launch`](crate::launch()).
     pub fn transport(self, transport: Transport) -> Self {
         let transport = Some(transport);
         RuntimeBuilder { transport, ..self }
@@ -151,8 +151,8 @@ impl RuntimeBuilder {
     /// Starts the workers of a single rank.
     ///
     /// # Errors
-    /// If zero threads, more than one rank or a [seat](Self::seat) among others were asked for, or the
-    /// system does not start the threads.
+    /// If zero threads, more than one rank, a [seat](Self::seat) among others or a
+    /// [transport](Self::transport) to others were asked for, or the system does not start the threads.
     pub fn build(self) -> Result<Runtime, Error> {
         if self.ranks != 1 {
             return Err(Error::wrong_settings(format!(
@@ -164,6 +164,11 @@ impl RuntimeBuilder {
             return Err(Error::wrong_settings(format!(
                 "a seat as {} of {} (a rank alone is built; dataflow::launch takes a seat)",
                 seat.rank, seat.n_ranks
+            )));
+        }
+        if let Some(other) = self.transport.filter(|kind| *kind != Transport::Local) {
+            return Err(Error::wrong_settings(format!(
+                "the transport {other:?} (a rank alone is built; dataflow::launch takes a transport)"
             )));
         }
         let workers = start(self.workers())?;
