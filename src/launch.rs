@@ -5,8 +5,9 @@ use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::Tracer;
 use dataflow_mpi::start::{self, Launched, Seat, Staying};
+use dataflow_mpi::transport;
+use dataflow_mpi::transport::local::{self, Local};
 use dataflow_mpi::transport::tcp::Tcp;
-use dataflow_mpi::transport::{self, local};
 use dataflow_numa::topology::share::LocalRank;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -62,8 +63,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// says so.
 ///
 /// # Errors
-/// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, or an error
-/// of the program; of several ranks' errors the first that is not only about another rank's end. If a
+/// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, no ranks or
+/// more than this machine has room for ([`Local::MOST`] as threads), or an error of the program; of several ranks' errors the first that is not only about another rank's end. If a
 /// process that this call has started fails, an error that says so.
 ///
 /// # Panics
@@ -96,11 +97,21 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
+    if settings.ranks == 0 {
+        return Err(nobody().into());
+    }
     let page = settings.page()?;
     let settings = for_page(settings, page.as_deref());
     let program = with_page(program, page.as_deref());
     match settings.chosen()? {
         Transport::Local if settings.ranks == 1 => program(&settings.build()?),
+        Transport::Local if settings.ranks > Local::MOST => {
+            Err(E::from(Error::wrong_settings(format!(
+                "{} ranks as threads of one process (at most {})",
+                settings.ranks,
+                Local::MOST
+            ))))
+        }
         Transport::Local => {
             let transports = local::connect(settings.ranks);
             as_threads(&settings, Transport::Local, transports, &program)
@@ -474,11 +485,7 @@ fn of_all<R, E: From<Error>>(
             false => Some(answer),
         });
     }
-    let none = || {
-        Err(E::from(Error::wrong_settings(
-            "0 ranks run nothing (1 is needed)",
-        )))
-    };
+    let none = || Err(nobody().into());
     lowest.map_or_else(none, |answer| answer.map_err(|(error, _)| error))
 }
 
@@ -486,6 +493,10 @@ fn drop_guarded<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         std::mem::forget(panic); // it may panic in turn
     }
+}
+
+fn nobody() -> Error {
+    Error::wrong_settings("0 ranks run nothing (1 is needed)")
 }
 
 /// Why a rank has failed.

@@ -6,7 +6,7 @@ use dataflow::core::recursion::{Call, Recursive, recurse};
 use dataflow::core::space::Independent;
 use dataflow::core::trace::Trace;
 use dataflow::mpi::start::Seat;
-use dataflow::mpi::transport::local;
+use dataflow::mpi::transport::local::{self, Local};
 use dataflow::mpi::transport::tcp::Token;
 use dataflow::numa::topology::share::LocalRank;
 use dataflow::numa::{Topology, UnknownBind, UnknownPolicy};
@@ -607,8 +607,26 @@ fn a_runtime_of_several_ranks_is_launched_not_built() {
     let error = ranks(2).build().unwrap_err();
     assert!(error.to_string().contains("launch"), "{error}");
     assert_eq!(ranks(0).build().unwrap_err().kind(), Kind::WrongSettings);
-    let error = launch(ranks(0), |_| Ok::<_, Error>(())).unwrap_err();
-    assert_eq!(error.kind(), Kind::WrongSettings);
+}
+
+/// No ranks over sockets ran the program as rank 0 of 0; too many as threads asked for a terabyte.
+#[test]
+fn no_ranks_and_more_than_there_is_room_for_are_refused() {
+    let nobody = launch(ranks(0), |_| Ok::<_, Error>(())).unwrap_err();
+    for transport in [Transport::Local, Transport::Tcp, Transport::Mpi] {
+        let asked = ranks(0).transport(transport);
+        let error = launch(asked, |_| Ok::<_, Error>(())).unwrap_err();
+        assert_eq!(error.to_string(), nobody.to_string(), "{transport:?}");
+    }
+    for n_ranks in [Local::MOST + 1, 100_000, usize::MAX] {
+        let error = launch(ranks(n_ranks), |_| Ok::<_, Error>(())).unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        let expected = format!("{n_ranks} ranks as threads of one process (at most 1024)");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+    let asked = ranks(usize::MAX).transport(Transport::Tcp);
+    let error = launch(asked, |_| Ok::<_, Error>(())).unwrap_err();
+    assert!(error.to_string().contains("at most 4294967295"), "{error}");
 }
 
 /// Under a launcher each process built a runtime of one rank, and did all the work.

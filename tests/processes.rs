@@ -100,6 +100,35 @@ fn what_stands_behind_a_launch_is_done_once_and_what_stands_before_by_every_rank
     assert_eq!(counts, [4, 4, 1, 1], "{}", told(&output));
 }
 
+/// All were started before anybody asked: a hundred thousand, for a digit too many.
+#[test]
+fn ranks_for_which_a_process_has_too_few_sockets_are_not_started() {
+    let name = "ranks_for_which_a_process_has_too_few_sockets_are_not_started";
+    let unlimited = program(name, || {
+        println!("\nbefore");
+        let error = launch(ranks(4), |_| Ok::<_, Error>(())).unwrap_err();
+        println!("\nrefused: {error}");
+        ExitCode::SUCCESS
+    });
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""])
+        .arg(unlimited.get_program())
+        .args(unlimited.get_args())
+        .env(PROGRAM, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = ended(limited);
+    assert!(
+        told(&output).contains("the system allows 100"),
+        "{}",
+        told(&output)
+    );
+    let counts = ["before", "refused"].map(|line| count(&output, line));
+    assert_eq!(counts, [1, 1], "{}", told(&output));
+}
+
 #[test]
 fn a_program_launches_again_and_again_and_the_ranks_are_the_same() {
     let name = "a_program_launches_again_and_again_and_the_ranks_are_the_same";

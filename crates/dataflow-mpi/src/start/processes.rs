@@ -43,15 +43,21 @@ pub struct Staying {
 /// where this process prints; they have nothing to read.
 ///
 /// # Errors
-/// If a process does not start (`wrong_settings`) or ends before all ranks are there (`rank_lost`).
+/// If this process may not open as many sockets or another does not start (`wrong_settings`), or if one
+/// ends before all ranks are there (`rank_lost`).
 pub fn start(n_ranks: usize, settings: &Settings) -> Result<(Tcp, Processes), Error> {
+    let token = Token::random().map_err(refused)?;
+    let mut mesh = Mesh::new(Rank(0), n_ranks, token);
+    mesh.patience = settings.patience;
+    mesh.silence = settings.silence;
+    mesh.expect_room()?;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = TcpListener::bind(any).map_err(refused)?;
     let root = listener.local_addr().map_err(refused)?;
     let mut processes = Processes {
         others: Vec::new(),
         listener: Some(listener),
-        token: Token::random().map_err(refused)?,
+        token,
         host: crate::host::Machine::new(),
     };
     for rank in (1..n_ranks as u32).map(Rank) {
@@ -61,15 +67,12 @@ pub fn start(n_ranks: usize, settings: &Settings) -> Result<(Tcp, Processes), Er
             root: vec![root],
             listen: vec![any],
             ports: None,
-            token: processes.token,
+            token,
             started_by: Some(std::process::id()),
         };
         let child = spawn(&seat).map_err(refused)?;
         processes.others.push((rank, child));
     }
-    let mut mesh = Mesh::new(Rank(0), n_ranks, processes.token);
-    mesh.patience = settings.patience;
-    mesh.silence = settings.silence;
     let tcp = processes.lead(&mesh)?;
     Ok((tcp, processes))
 }

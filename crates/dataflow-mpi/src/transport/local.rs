@@ -22,12 +22,25 @@ const LIMITS: MessageLimits = MessageLimits {
 };
 
 /// The transports of `n_ranks` ranks of this process, by rank.
+///
+/// Takes 128 bytes for each pair of ranks.
+///
+/// # Panics
+/// If there are more than [`Local::MOST`].
 pub fn connect(n_ranks: usize) -> Vec<Local> {
     connect_with(n_ranks, LIMITS)
 }
 
 /// The same with the limits of another transport, for tests.
+///
+/// # Panics
+/// As [`connect`].
 pub fn connect_with(n_ranks: usize, limits: MessageLimits) -> Vec<Local> {
+    let most = Local::MOST;
+    assert!(
+        n_ranks <= most,
+        "{n_ranks} ranks of one process (at most {most})"
+    );
     let (mailboxes, letters): (Vec<_>, Vec<_>) =
         (0..n_ranks).map(|_| Mailbox::new(n_ranks)).unzip();
     let mailboxes: Arc<[Mailbox]> = mailboxes.into();
@@ -148,6 +161,9 @@ impl Mailbox {
 }
 
 impl Local {
+    /// How many ranks a process has at most: their counts take 128 MiB, and each has threads of its own.
+    pub const MOST: usize = 1024;
+
     fn put(&self, to: Rank, content: Content) {
         let letter = Letter {
             from: self.rank,

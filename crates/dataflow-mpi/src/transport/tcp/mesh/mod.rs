@@ -132,6 +132,19 @@ impl Mesh {
         }
     }
 
+    /// To be called before the others are started: looks whether this process may open as many sockets as
+    /// their rank 0 needs.
+    ///
+    /// # Errors
+    /// If it may not, or they are more than ranks can be numbered (`wrong_settings`).
+    pub(crate) fn expect_room(&self) -> Result<(), Error> {
+        let n_ranks = self.n_ranks;
+        u32::try_from(n_ranks).map_err(|_| {
+            Error::wrong_settings(format!("{n_ranks} ranks (at most {})", u32::MAX))
+        })?;
+        room::for_sockets(self).map_err(MeshError::into_error)
+    }
+
     /// Becomes rank 0, which the others find where `listener` listens.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub fn for_sockets(mesh: &Mesh) -> Result<(), MeshError> {
     use dataflow_core::error::Error;
     use dataflow_core::rank::Rank;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let needed = mesh.n_ranks as u64 + BESIDE;
+    let needed = (mesh.n_ranks as u64).saturating_add(BESIDE);
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return Ok(()); // a process that opens too many is told
     };
