@@ -3,6 +3,7 @@
 use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, write_if_longest};
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::stderr;
 use dataflow_core::trace::Tracer;
 use dataflow_mpi::start::{self, Launched, Seat, Staying};
 use dataflow_mpi::transport;
@@ -152,7 +153,7 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
     let own = || runtime.tracer().map_or_else(Vec::new, Tracer::take);
     let traces = match of_all {
         true => runtime.traces().unwrap_or_else(|fault| {
-            eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+            stderr::say(format_args!("dataflow: DATAFLOW_TRACE: {fault}"));
             own()
         }),
         false => own(),
@@ -163,7 +164,7 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
     match traces.iter().max_by_key(|trace| trace.length()) {
         Some(trace) => write_if_longest(trace, path),
         None if of_all => {
-            eprintln!("dataflow: DATAFLOW_TRACE: nothing was recorded, so there is no page")
+            stderr::say("dataflow: DATAFLOW_TRACE: nothing was recorded, so there is no page");
         }
         // The program's failure is told first.
         None => {}

@@ -129,6 +129,25 @@ fn ranks_for_which_a_process_has_too_few_sockets_are_not_started() {
     assert_eq!(counts, [1, 1], "{}", told(&output));
 }
 
+/// A trace that could not be written was told of by a panic, after a run that had ended well.
+#[test]
+fn what_nobody_takes_from_standard_error_fails_no_program() {
+    let name = "what_nobody_takes_from_standard_error_fails_no_program";
+    let mut program = program(name, || {
+        let two = Runtime::builder().threads(1).ranks(2);
+        let all = launch(two, |runtime| sum(runtime, 1)).unwrap();
+        println!("\nbehind: {all}");
+        ExitCode::SUCCESS
+    });
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    program
+        .env("DATAFLOW_TRACE", "/nowhere/trace.html")
+        .stderr(full.unwrap());
+    let output = ended(program);
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(count(&output, "behind: 2"), 1, "{}", told(&output));
+}
+
 #[test]
 fn a_program_launches_again_and_again_and_the_ranks_are_the_same() {
     let name = "a_program_launches_again_and_again_and_the_ranks_are_the_same";

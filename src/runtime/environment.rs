@@ -4,6 +4,7 @@ use super::Runtime;
 use super::builder::RuntimeBuilder;
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::stderr;
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_mpi::start::{Launched, Seat};
 use std::env;
@@ -137,7 +138,7 @@ pub(crate) fn write_if_longest(trace: &Trace, path: &Path) {
     if trace.length() > *longest {
         *longest = trace.length();
         if let Err(fault) = dataflow_trace::write(trace, path) {
-            eprintln!("dataflow: DATAFLOW_TRACE: {fault}");
+            stderr::say(format_args!("dataflow: DATAFLOW_TRACE: {fault}"));
         }
     }
 }

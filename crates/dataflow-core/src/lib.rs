@@ -57,6 +57,7 @@ pub mod rank;
 pub mod recursion;
 pub mod sequence;
 pub mod space;
+pub mod stderr;
 mod sync;
 pub mod trace;
 pub mod wire;

@@ -1,5 +1,6 @@
 //! What can be chosen about communication; the defaults suit a node and a fast network.
 
+use dataflow_core::stderr;
 use std::time::Duration;
 
 /// Ranks that hardly beat look at their clock as if they did once an hour: they, too, must see that a run
@@ -112,7 +113,7 @@ impl Default for Settings {
             blocking: false,
             drive: Drive::Workers,
             spin: Duration::from_micros(50),
-            warn: |line| eprintln!("warning: {line}"),
+            warn: |line| stderr::say(format_args!("warning: {line}")),
         }
     }
 }

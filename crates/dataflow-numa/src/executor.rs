@@ -12,6 +12,7 @@ use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::{Topology, TopologyError};
 use crate::worker::{self, Worker};
 use dataflow_core::port::{Executor, Inline, Job, MANY_INSIDE};
+use dataflow_core::stderr;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -435,10 +436,10 @@ struct AbortIfUnwound {
 impl Drop for AbortIfUnwound {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
+            stderr::say(format_args!(
                 "error: worker {} of dataflow panicked outside of a task: a bug",
                 self.worker
-            );
+            ));
             std::process::abort();
         }
     }

@@ -12,6 +12,7 @@ use super::name::{PACKED_BITS, in_order};
 use super::{Class, Description, Mode, TaskName, TaskSpace};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
+use crate::stderr;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -135,11 +136,11 @@ pub(crate) fn verify_if_asked<T: TaskName>(
 fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Error> {
     let n_tasks: u64 = (0..n_ranks).map(|on| space.counted(Rank(on))).sum();
     if n_tasks > FEW {
-        eprintln!(
+        stderr::say(format_args!(
             "dataflow: DATAFLOW_VERIFY: space {:?} has {n_tasks} tasks and is not verified ({FEW} \
              at most are): try smaller parameters",
             space.about().space_name()
-        );
+        ));
         return Ok(());
     }
     let proved = read(space, n_ranks).and_then(|graph| graph.check());

@@ -8,6 +8,7 @@ use crate::transport::Transport;
 use crate::transport::tcp::{Mesh, Tcp, Token};
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::stderr;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -115,7 +116,7 @@ impl Processes {
         let mut mesh = Mesh::new(Rank(0), self.others.len() + 1, self.token);
         mesh.patience = Duration::MAX;
         mesh.silence = settings.silence;
-        mesh.log = |line| eprintln!("the program has ended on rank 0: {line}");
+        mesh.log = |line| stderr::say(format_args!("the program has ended on rank 0: {line}"));
         match self.lead(&mesh) {
             Ok(tcp) => Ok(Staying {
                 tcp,

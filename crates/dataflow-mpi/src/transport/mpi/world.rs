@@ -4,6 +4,7 @@ use super::calls::{Comm, MpiError, abort, at_exit, return_errors, serialized, te
 use super::{Mpi, Sizes};
 use crate::host::{Host, Machine};
 use dataflow_core::error::Error;
+use dataflow_core::stderr;
 use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::traits::Communicator;
@@ -279,7 +280,7 @@ extern "C" fn end_resting() {
     };
     // Those that begin again instead learn that this rank does not.
     if let Err(fault) = ManuallyDrop::into_inner(world).leave(false, FOREVER) {
-        eprintln!("MPI was not ended: {fault}");
+        stderr::say(format_args!("MPI was not ended: {fault}"));
     }
 }
 

@@ -42,6 +42,7 @@ use super::{Tcp, Token};
 use crate::host::Host;
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::stderr;
 use mio::net::TcpStream;
 use std::fmt;
 use std::io;
@@ -127,7 +128,7 @@ impl Mesh {
             silence: Duration::from_secs(10),
             acquainted_ranks: 64,
             is_rank_0_there: false,
-            log: |line| eprintln!("{line}"),
+            log: |line| stderr::say(line),
             host: crate::host::Machine::new(),
         }
     }
