@@ -90,7 +90,8 @@ impl Explanation {
     }
 
     /// The first sentence: what costs most, and where. A second one says how long the run went on after the
-    /// last task, if that is a tenth of it or more: the first is of the time before.
+    /// last task, if that is a tenth of it or more: the first is of the time before. Of a run that failed one goes
+    /// before both that says where.
     pub fn verdict(&self) -> &str {
         &self.sentence
     }

@@ -5,6 +5,7 @@
 //! is ready and that a rank is done before others count as one. Of several the one that explains the others
 //! goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
 //! The time after the last task of all is due to none of them: it is told by itself, if it is much.
+//! Of a run that failed it is said first where: what it costs that tasks did not run is due to that.
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
@@ -19,18 +20,34 @@ const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
 pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
+    let failure = failure(trace).unwrap_or_default();
     let ends = trace.slices().map(|(_, slice)| slice.span.end);
     let after = told.length - ends.max().unwrap_or(0).min(told.length);
     let much = part(after, told.length) >= MUCH;
     let sentence = of_tasks(trace, &until_last(told, after, much), own);
     match much && told.n_tasks > 0 {
         true => format!(
-            "{sentence} That is of the time until the last task ended; after it came {}, {} of the run.",
+            "{failure}{sentence} That is of the time until the last task ended; after it came {}, {} of the run.",
             time(after),
             percent(part(after, told.length)),
         ),
-        false => sentence,
+        false => failure + &sentence,
     }
+}
+
+/// Of a run that failed, where: what did not run any more is no fault of the graph.
+fn failure(trace: &Trace) -> Option<String> {
+    let failed = || trace.slices().filter(|(_, of)| of.fate == Fate::Failed);
+    let (first, _) = failed().min_by_key(|(_, slice)| slice.span.end)?;
+    let others = match failed().count() - 1 {
+        0 => String::new(),
+        1 => " and one more".to_string(),
+        n => format!(" and {n} more"),
+    };
+    Some(format!(
+        "The run failed in {}{others}; what follows is of the tasks that ran. ",
+        trace.shown(first)
+    ))
 }
 
 /// The same without so much time at the end; if that is much, as if the run had taken only the rest.
@@ -516,6 +533,21 @@ mod tests {
             }
         }
         assert_eq!(Bodies::sorted(vec![vec![5, 3], vec![]]).elsewhere(0), None);
+    }
+
+    /// The first of what failed, and how many.
+    #[test]
+    fn of_a_run_that_failed_it_is_said_first_where() {
+        let mut rank = ran(0, &[(0, 350), (350, 700), (700, 1000)], |begin| begin);
+        for (slice, fate) in rank.slices[1..].iter_mut().zip([Fate::Failed; 2]) {
+            slice.fate = fate;
+        }
+        let expected = "The run failed in Gemm 1 and one more; what follows is of the tasks that ran. The workers compute 100 %";
+        let found = of_ranks(vec![rank.clone()]);
+        assert!(found.starts_with(expected), "{found}");
+        rank.slices[2].fate = Fate::Skipped;
+        let found = of_ranks(vec![rank]);
+        assert!(found.starts_with("The run failed in Gemm 1; "), "{found}");
     }
 
     #[test]
