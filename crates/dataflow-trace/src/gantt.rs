@@ -159,7 +159,8 @@ fn count(
     let slices = &view.trace.ranks[rank].slices;
     for activity in activities {
         if let Some(kind) = LegendKey::of(view, slices, activity.doing) {
-            *used.entry(kind).or_default() += view.within(activity.span);
+            let time = used.entry(kind).or_default();
+            *time = time.saturating_add(view.within(activity.span));
         }
     }
 }
@@ -317,7 +318,7 @@ fn legend(
     // Beside a longer bar its own length counts.
     let Span { begin, end } = view.span();
     let own = end.min(view.trace.length()).saturating_sub(begin);
-    let whole = own * view.workers().count() as u64;
+    let whole = own.saturating_mul(view.workers().count() as u64);
     let kinds = used.iter().map(|(kind, sum)| {
         let shown = format!("{} {}", kind.shown(view), percent(*sum, whole));
         (kind.css(), shown)

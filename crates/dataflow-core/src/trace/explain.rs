@@ -7,9 +7,9 @@ use super::{At, Cause, Doing, Fate, Limits, Message, Trace};
 /// Where the time of all workers went, nanoseconds: by class, one beyond the last for those of none, and
 /// by cause.
 struct Spent {
-    bodies: Vec<u64>,
-    runtime: u64,
-    idle: [u64; Cause::ALL.len()],
+    bodies: Vec<u128>,
+    runtime: u128,
+    idle: [u128; Cause::ALL.len()],
 }
 
 /// How many chains are told.
@@ -61,7 +61,7 @@ impl Trace {
                     Doing::Runtime => &mut spent.runtime,
                     Doing::Idle(cause) => &mut spent.idle[cause as usize],
                 };
-                *time += activity.span.length();
+                *time += u128::from(activity.span.length());
             });
         }
         spent
@@ -69,10 +69,10 @@ impl Trace {
 
     /// The same as parts of the whole.
     fn shares(&self, spent: &Spent) -> Vec<Share> {
-        let all = spent.bodies.iter().chain(&spent.idle).sum::<u64>() + spent.runtime;
-        let share = |name: &str, time, is_body| Share {
+        let all = spent.bodies.iter().chain(&spent.idle).sum::<u128>() + spent.runtime;
+        let share = |name: &str, time: u128, is_body| Share {
             name: name.to_string(),
-            time,
+            time: u64::try_from(time).unwrap_or(u64::MAX),
             part: part(time, all),
             is_body,
         };
@@ -94,15 +94,18 @@ impl Trace {
         if self.messages().is_empty() {
             return None;
         }
-        let (mut hidden, mut all) = (0, 0);
+        let (mut hidden, mut all) = (0_u128, 0_u128);
         for (rank, of) in self.ranks.iter().enumerate() {
-            let n = of.workers.len() as u64;
+            let n = of.workers.len() as u128;
             let to_here = self.messages_to(rank).map(Message::under_way);
             let under_way = merged(to_here.collect());
-            all += n * under_way.iter().map(|span| span.length()).sum::<u64>();
+            all += n * under_way
+                .iter()
+                .map(|span| u128::from(span.length()))
+                .sum::<u128>();
             self.each_activity(rank, |_, activity| {
                 if let Doing::Body(_) = activity.doing {
-                    hidden += covered(activity.span, &under_way);
+                    hidden += u128::from(covered(activity.span, &under_way));
                 }
             });
         }

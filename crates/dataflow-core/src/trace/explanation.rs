@@ -61,7 +61,7 @@ pub struct Explanation {
 pub struct Share {
     /// A class, `runtime`, or why there was nothing to do.
     pub name: String,
-    /// Nanoseconds, over all workers.
+    /// Nanoseconds, over all workers; 2⁶⁴ − 1 if they are more.
     pub time: u64,
     /// Of all time.
     pub part: f64,
@@ -149,10 +149,10 @@ impl fmt::Display for Explanation {
 }
 
 /// A part of a whole; 0 of nothing.
-pub(super) fn part(of: u64, all: u64) -> f64 {
-    match all {
+pub(super) fn part(of: impl Into<u128>, all: impl Into<u128>) -> f64 {
+    match all.into() {
         0 => 0.0,
-        all => of as f64 / all as f64,
+        all => of.into() as f64 / all as f64,
     }
 }
 

@@ -38,8 +38,9 @@ impl Trace {
     pub(super) fn limits_by(&self, own: &OwnTimes) -> Limits {
         let mut limits = Limits::default();
         for (rank, own) in self.ranks.iter().zip(&own.0) {
-            let busy: u64 = own.iter().sum();
-            let area = busy / rank.workers.len().max(1) as u64;
+            let busy: u128 = own.iter().copied().map(u128::from).sum();
+            // No worker was busy for longer than the run.
+            let area = (busy / rank.workers.len().max(1) as u128) as u64;
             if area > limits.area {
                 (limits.area, limits.area_rank) = (area, rank.rank);
             }

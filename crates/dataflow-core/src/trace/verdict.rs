@@ -56,13 +56,13 @@ fn until_last(told: &Explanation, after: u64, much: bool) -> Explanation {
     if much {
         rest.length -= after;
     }
-    let all = rest.length * rest.n_workers as u64;
+    let longer = told.length as f64 / rest.length.max(1) as f64;
     for share in &mut rest.shares {
         if !share.is_body && share.name == Cause::Closing.shown() {
-            let late = after * rest.n_workers as u64;
-            share.time = share.time.saturating_sub(late);
+            // All workers had nothing to do after the last task.
+            share.part = (share.part - part(after, told.length)).max(0.0);
         }
-        share.part = part(share.time, all);
+        share.part *= longer;
     }
     rest
 }
@@ -111,7 +111,8 @@ fn percent(part: f64) -> String {
 
 fn mean_body(told: &Explanation) -> u64 {
     let bodies = told.shares.iter().filter(|share| share.is_body);
-    bodies.map(|share| share.time).sum::<u64>() / told.n_tasks.max(1)
+    let all: u128 = bodies.map(|share| u128::from(share.time)).sum();
+    (all / u128::from(told.n_tasks.max(1))) as u64 // the longest body has its time in 64 bits
 }
 
 /// The part of the workers' time in which no task of their rank was ready, or none was left.
@@ -147,17 +148,17 @@ fn slow_rank(trace: &Trace, told: &Explanation, own: &OwnTimes) -> Option<String
     let ratio = |rank: usize| -> Option<f64> {
         // What this rank's bodies took, and what they would have taken elsewhere. By the median: one
         // long body makes no slow rank.
-        let (mut took, mut would) = (0, 0);
+        let (mut took, mut would) = (0_u128, 0_u128);
         for of_class in &bodies {
             let here = &of_class.by_rank[rank];
             if let (Some(own), Some(other)) = (here.get(here.len() / 2), of_class.elsewhere(rank)) {
-                let n = here.len() as u64;
-                took += n * own;
-                would += n * other;
+                let n = here.len() as u128;
+                took += n * u128::from(*own);
+                would += n * u128::from(other);
             }
         }
         // A few short bodies explain nothing, however much longer they take.
-        let time = told.length * trace.ranks[rank].workers.len() as u64;
+        let time = u128::from(told.length) * trace.ranks[rank].workers.len() as u128;
         let is_much = part(took.saturating_sub(would), time) >= MUCH;
         (would > 0 && is_much).then(|| took as f64 / would as f64)
     };
@@ -548,6 +549,24 @@ mod tests {
         rank.slices[2].fate = Fate::Skipped;
         let found = of_ranks(vec![rank]);
         assert!(found.starts_with("The run failed in Gemm 1; "), "{found}");
+    }
+
+    /// Of 320,000 simulated workers the times of half a day are more than 64 bits hold.
+    #[test]
+    fn times_of_many_workers_add_up_beyond_64_bits() {
+        let end = 1 << 62;
+        let slice = Slice {
+            span: Span { begin: 0, end },
+            ..Slice::default()
+        };
+        let workers = vec![vec![slice]; 16];
+        let rank = |number| RankTrace::new(Rank(number), slice.span, workers.clone());
+        let told = Trace::new("long", ["Gemm"], vec![rank(0), rank(1)]).explanation();
+        assert_eq!((told.in_bodies(), told.limits.area), (1.0, end), "{told}");
+        assert!(
+            told.verdict().starts_with("The workers compute 100 %"),
+            "{told}"
+        );
     }
 
     #[test]
