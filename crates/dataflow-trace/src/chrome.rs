@@ -13,7 +13,8 @@ use crate::series::{self, Sample};
 use crate::sink::Sink;
 use crate::view::View;
 use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Span};
-use std::io;
+use std::collections::BTreeSet;
+use std::{io, iter};
 
 /// Points of a counter at most.
 const POINTS: usize = 20_000;
@@ -28,8 +29,10 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     let mut sink = Sink::new(out);
     sink.text("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"name\":")
         .json(&view.trace.name);
+    let mut taken = BTreeSet::from(["name".to_string()]);
     for (name, value) in &view.trace.parameters {
-        sink.text(",").json(name).text(":").json(value);
+        let name = free(name, &mut taken);
+        sink.text(",").json(&name).text(":").json(value);
     }
     sink.text("},\"traceEvents\":[");
     let mut file = File {
@@ -61,6 +64,17 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     file.sink.text("\n]}\n");
     file.sink.finish()
 }
+
+/// A name, or what is free of `name.2`, `name.3` …: stages of a series may have parameters of one name.
+fn free(name: &str, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}.{number}"));
+    let mut names = iter::once(name.to_string()).chain(numbered);
+    let free = names.find(|name| taken.insert(name.clone()));
+    free.unwrap_or_default()
+}
+
+/// What a task may be: a parameter of such a name is told by its place, too.
+const FATES: [&str; 4] = ["stolen", "copied", "skipped", "failed"];
 
 struct File<'a, 'b> {
     view: &'a View<'a>,
@@ -137,8 +151,12 @@ impl File<'_, '_> {
             .json(class)
             .text(",\"args\":{");
         parameters.read(&trace.shown(at), class);
-        for (name, value) in &parameters.list {
-            self.sink.json(&parameters.names[*name]);
+        for (place, (name, value)) in parameters.list.iter().enumerate() {
+            let name = &parameters.names[*name];
+            match FATES.contains(&&name[..]) {
+                true => self.sink.json(&format!("{name}.{place}")),
+                false => self.sink.json(name),
+            };
             self.sink.text(if value.negative { ":-" } else { ":" });
             self.sink.number(value.size).text(",");
         }

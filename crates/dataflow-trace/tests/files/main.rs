@@ -528,6 +528,49 @@ fn a_steal_map_is_there_if_tasks_change_workers_and_has_few_squares_for_many() {
     assert!(squares.count() <= 64 * 64);
 }
 
+/// Readers of JSON take the last of two keys of one name, or none.
+#[test]
+fn no_two_keys_of_chromes_json_have_one_name() {
+    use dataflow_core::prelude::*;
+    use dataflow_core::trace::Schedule;
+    let mut trace = two_ranks();
+    let named = |name: &str, value: &str| (name.to_string(), value.to_string());
+    trace.parameters = vec![
+        named("n", "1"),
+        named("name", "2"),
+        named("n", "3"),
+        named("n.2", "4"),
+    ];
+    let written = text(&View::of(&trace), Format::Chrome);
+    let expected = r#""otherData":{"name":"two ranks","n":"1","name.2":"2","n.2":"3","n.2.2":"4"}"#;
+    assert!(written.contains(expected), "{written}");
+
+    dataflow_core::task_names! { enum Named { Step { failed, stolen } } }
+    struct One;
+    impl TaskSpace for One {
+        type Task = Named;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.name("one").class("Step");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = Named> + Send {
+            std::iter::empty()
+        }
+        fn inputs(&self, _: Named, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: Named, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: Named, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let mut schedule = Schedule::new(1);
+    let (failed, stolen) = (3, 4);
+    let span = Span { begin: 0, end: 9 };
+    schedule.ran(0, Named::Step { failed, stolen }, span, true);
+    let written = text(&View::of(&schedule.trace(&One)), Format::Chrome);
+    let expected = r#""args":{"failed.0":3,"stolen.1":4,"stolen":true,"#;
+    assert!(written.contains(expected), "{written}");
+}
+
 #[test]
 fn an_empty_trace_is_a_file_too() {
     let trace = Trace::new("nothing", ["Task"], vec![]);
