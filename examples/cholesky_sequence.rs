@@ -12,6 +12,7 @@ mod definite;
 
 use common::cli::simulated::{Simulator, Weights};
 use common::cli::{self, Example, Failure};
+use common::problem::OF_A_TASK;
 use dataflow::linalg::cholesky::{Factor, Task};
 use dataflow::linalg::kernel::{Backend, gemm, herk, potrf, trsm};
 use dataflow::linalg::matrix::{Part, Tile, TiledMatrix};
@@ -108,9 +109,6 @@ fn names(nt: u32) -> Vec<Task> {
     };
     (0..nt).flat_map(of_step).collect()
 }
-
-/// Bytes of a recorded task: what it says of itself and of three accesses, its body, and its waits.
-const OF_A_TASK: u128 = 240;
 
 /// In program order.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@
 
 use common::cli::settings::Grid;
 use common::cli::{Failure, NoFlags, Outcome, Settings};
-use common::problem::expect_room;
+use common::problem::{OF_A_TASK, expect_room};
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Runtime};
@@ -60,14 +60,30 @@ impl Blocks {
     /// If they are too many.
     pub fn with_room(self, runtime: &Runtime, beside: u32) -> Result<Blocks, Failure> {
         let blocks = self.numbered()?;
-        let Blocks { rows, columns, .. } = blocks;
-        let numbers = rows as u128 * columns as u128;
+        let bytes = blocks.bytes(runtime, beside);
+        expect_room(&format!("--n {}", blocks.rows), bytes, runtime).map(|()| blocks)
+    }
+
+    /// What a rank's part of them takes, and so many numbers beside for each of the whole table.
+    fn bytes(&self, runtime: &Runtime, beside: u32) -> u128 {
+        let numbers = self.rows as u128 * self.columns as u128;
         let own = numbers.div_ceil(runtime.n_ranks() as u128);
         let held = own.saturating_add(numbers.saturating_mul(beside.into()));
-        let slots = u128::from(blocks.mt()) * u128::from(blocks.nt());
+        let slots = u128::from(self.mt()) * u128::from(self.nt());
         let bytes = held.saturating_mul(size_of::<f64>() as u128);
-        let bytes = bytes.saturating_add(slots * size_of::<Vec<f64>>() as u128);
-        expect_room(&format!("--n {rows}"), bytes, runtime).map(|()| blocks)
+        bytes.saturating_add(slots * size_of::<Vec<f64>>() as u128)
+    }
+
+    /// Refuses a recorded program of so many tasks, which every rank keeps as a whole beside its part of
+    /// the blocks, if there is no room for both.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn expect_program(&self, n_tasks: u128, runtime: &Runtime) -> Result<(), Failure> {
+        let program = OF_A_TASK.saturating_mul(n_tasks);
+        let bytes = self.bytes(runtime, 0).saturating_add(program);
+        let asked = format!("--n {} --nb {}: {n_tasks} tasks", self.rows, self.nb);
+        expect_room(&asked, bytes, runtime)
     }
 
     fn numbered(self) -> Result<Blocks, Failure> {

@@ -109,6 +109,7 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
             &["floyd_warshall", "--n", "10000000", "--nb", "1000"],
         ),
         ("--n", &["floyd_warshall", "--n", most, "--nb", most]),
+        ("--nb 1:", &["floyd_warshall", "--n", "4000", "--nb", "1"]),
         ("--n", &["ldlt", "--n", "10000000", "--nb", "1000"]),
         ("--n", &["ldlt", "--n", most, "--nb", most]),
         (

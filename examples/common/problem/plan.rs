@@ -32,6 +32,9 @@ pub fn expect_room(asked: &str, bytes: u128, runtime: &Runtime) -> Result<(), Fa
     needs.expect_room(memory_of(runtime)).map_err(refused)
 }
 
+/// Bytes of a recorded task: what it says of itself and of three accesses, its body, and its waits.
+pub const OF_A_TASK: u128 = 240;
+
 /// The same for each of ranks that are not started; `None` where they would not be on this machine.
 fn memory_of_planned(flags: &Flags, runtime: &Runtime) -> Option<u64> {
     let Some(n_ranks) = flags.n_unstarted() else {
