@@ -12,6 +12,8 @@
 //! simulated afterwards, and the table says how far they are apart. Another program beside it makes all
 //! of it worthless.
 //!
+//! Cost: the matrices of one routine at a time, three for products, and of its graph the name of each task.
+//!
 //! # Elsewhere
 //! The file: `common/cli/costs.rs`. What is measured how: `calibrate/`. The guide's page `machines`.
 
@@ -42,7 +44,7 @@ mod work;
 use common::cli::costs::{CostFile, Overhead};
 use common::cli::settings::ROOM;
 use common::cli::{self, Failure, Outcome, Settings};
-use common::problem::{File, InAnyPrecision, backend, by_precision};
+use common::problem::{self, File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, RuntimeBuilder, Transport};
@@ -165,6 +167,7 @@ impl InAnyPrecision for Calibration<'_> {
             let unwritable = |error| Failure::output_unwritable(&file, error);
             expect_writable(&file).map_err(unwritable)?;
         }
+        bench.expect_room::<T>()?;
         let samples = bench.samples::<T>()?;
         let costs = match own.keep {
             true => before,
@@ -222,6 +225,23 @@ impl Bench<'_> {
                 Err(Failure::refused(text))
             }
         }
+    }
+
+    /// Refuses orders for whose matrices there is no room.
+    fn expect_room<T: Scalar>(&self) -> Result<(), Failure> {
+        let own = self.own;
+        for &routine in &own.routines {
+            let measured = kernels::shapes(&own.orders, &own.matrices).into_iter();
+            let measured = measured.filter(|_| !own.keep);
+            let compared = own.sizes.iter().filter(|_| own.compare);
+            let compared = compared.map(|&n| (n, routine.default_order::<T>(n)));
+            for (n, nb) in measured.chain(compared) {
+                let held = routine.bytes::<T>(n, nb)? / self.runtime.n_ranks() as u128;
+                let asked = format!("{} of order {n} in tiles of {nb}", routine.name());
+                problem::expect_room(&asked, held, self.runtime)?;
+            }
+        }
+        Ok(())
     }
 
     /// Where things are measured: alone one rank on one worker and on all, and two ranks that are threads;

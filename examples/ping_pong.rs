@@ -11,6 +11,8 @@
 //! transport, lent by the runtime between its runs, on the same threads and with two blocks a rank.
 //! Both are played in turn, size by size and rally by rally; shown is the fastest rally, one way, as
 //! NetPIPE does: whatever else the machine does makes rallies slower, never faster.
+//!
+//! Cost: two blocks of the largest size on each rank.
 
 #[path = "ping_pong/plot.rs"]
 mod plot;
@@ -23,6 +25,7 @@ mod row;
 mod space;
 
 use common::cli::{self, Failure, Outcome, Settings};
+use common::problem;
 use dataflow::core::rank::Rank;
 use dataflow::{Runtime, RuntimeBuilder};
 use rally::Game;
@@ -86,6 +89,10 @@ fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Re
     if sizes.is_empty() {
         let text = format!("--smallest {smallest} is more than --largest {largest}");
         return Err(Failure::refused(text));
+    }
+    if let Some(&bytes) = sizes.last() {
+        // The ball, and room for it.
+        problem::expect_room(&format!("--largest {largest}"), 2 * bytes as u128, runtime)?;
     }
     let game = Game {
         sizes,

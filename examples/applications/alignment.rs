@@ -29,6 +29,7 @@ use Task::Tile;
 use back::Way;
 use common::cli::settings::Grid;
 use common::cli::{self, Example, Failure, Outcome, Settings};
+use common::problem;
 use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
@@ -154,7 +155,7 @@ impl TaskSpace for Alignment {
 // ── The table ────────────────────────────────────────────────────────────────────────────────────
 
 /// Refuses sequences so long that a score could leave the range of its type.
-fn expect_room(scores: &Scores, [first, second]: [usize; 2]) -> Result<(), Failure> {
+fn expect_scores(scores: &Scores, [first, second]: [usize; 2]) -> Result<(), Failure> {
     let longest = scores.longest();
     if first + second <= longest {
         return Ok(());
@@ -163,6 +164,23 @@ fn expect_room(scores: &Scores, [first, second]: [usize; 2]) -> Result<(), Failu
         "{first} + {second} symbols are too long for these scores, which allow {longest} in all"
     );
     Err(Failure::new("too_long", text))
+}
+
+/// Refuses a table for whose borders there is no room: `asked` are the words that asked for it.
+fn expect_room(
+    asked: &str,
+    [first, second]: [usize; 2],
+    nb: usize,
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let [n, m, nb] = [first, second, nb].map(|extent| extent as u128);
+    let cells = 2 * n.saturating_mul(m) / nb;
+    let own = cells.saturating_mul(size_of::<Cell>() as u128) / runtime.n_ranks() as u128;
+    // Every rank has a slot for each border.
+    let slots = 2 * n.div_ceil(nb).saturating_mul(m.div_ceil(nb));
+    let slots = slots.saturating_mul(size_of::<Border>() as u128);
+    let asked = format!("{asked}, --nb {nb}");
+    problem::expect_room(&asked, own.saturating_add(slots), runtime)
 }
 
 impl Alignment {
@@ -177,7 +195,7 @@ impl Alignment {
         nb: usize,
         grid: Grid,
     ) -> Result<Self, Failure> {
-        expect_room(&scores, [first.len(), second.len()])?;
+        expect_scores(&scores, [first.len(), second.len()])?;
         let nb = nb.max(1);
         let (rows, columns) = (first.len().div_ceil(nb), second.len().div_ceil(nb));
         // Borders of the table are known; those within it are filled by tasks.
@@ -334,7 +352,7 @@ pub fn align(
             outcome.seed = Some(settings.seed);
             let n = settings.n.unwrap_or(1000);
             // Before a sequence is made.
-            expect_room(&settings.own, [n, 0])?;
+            expect_scores(&settings.own, [n, 0])?;
             related(n, settings.seed)
         }
     };
@@ -344,6 +362,11 @@ pub fn align(
     (outcome.n, outcome.m, outcome.nb) = (Some(first.len()), Some(second.len()), Some(nb));
     let grid = settings.grid_of(runtime.n_ranks());
     outcome.grid = Some(grid.to_string());
+    let asked = match &settings.input {
+        Some(path) => path.display().to_string(),
+        None => format!("--n {}", first.len()),
+    };
+    expect_room(&asked, [first.len(), second.len()], nb, runtime)?;
 
     let alignment = Alignment::new(first, second, settings.own, nb, grid)?;
     let run = |monitor: &Monitor| run_across(&alignment, &runtime.watched_by(monitor));

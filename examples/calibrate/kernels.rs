@@ -49,7 +49,9 @@ pub fn shapes(orders: &[usize], matrices: &[usize]) -> Vec<(usize, usize)> {
     let of = |nb: usize| {
         let tiles = matrices.iter().map(move |n| (n / nb).max(FEWEST_TILES));
         let tiles: BTreeSet<usize> = tiles.collect();
-        tiles.into_iter().map(move |tiles| (tiles * nb, nb))
+        tiles
+            .into_iter()
+            .map(move |tiles| (tiles.saturating_mul(nb), nb))
     };
     orders.iter().flat_map(|&nb| of(nb)).collect()
 }

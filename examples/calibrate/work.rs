@@ -8,7 +8,8 @@ use dataflow::core::port::Memory;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
-use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
+use dataflow::linalg::matrix::{Distribution, Grid, Layout, LayoutError, TiledMatrix};
+use dataflow::linalg::needs;
 use dataflow::linalg::product::{Gemm, Operand};
 use dataflow::linalg::qr::{Options, Reflectors};
 use dataflow::linalg::scalar::Scalar;
@@ -37,6 +38,9 @@ pub enum Routine {
     Qr,
     Matmul,
 }
+
+/// Bytes of a task's name, with its operations and edges.
+const OF_A_NAME: u128 = size_of::<(String, (f64, usize))>() as u128;
 
 /// From how many groups a tournament begins.
 const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
@@ -73,6 +77,29 @@ impl Routine {
             Routine::LuColumns => by_columns(),
             Routine::Matmul | Routine::LuTournament | Routine::LuIncremental => false,
             Routine::Cholesky | Routine::Lu | Routine::Qr => true,
+        }
+    }
+
+    /// Bytes of its matrices, and of its graph at least a name for each task.
+    ///
+    /// # Errors
+    /// If there is no such layout.
+    pub fn bytes<T: Scalar>(self, n: usize, nb: usize) -> Result<u128, Failure> {
+        let n_matrices = match self {
+            Routine::Matmul => 3,
+            _ => 1,
+        };
+        let layout = self.layout(n, nb)?;
+        let matrix = needs::matrix::<T>(&layout).held;
+        let n_tasks = (layout.nt() as u128).saturating_pow(3) / 6;
+        let names = n_tasks.saturating_mul(OF_A_NAME);
+        Ok(matrix.saturating_mul(n_matrices).saturating_add(names))
+    }
+
+    fn layout(self, n: usize, nb: usize) -> Result<Layout, LayoutError> {
+        match self {
+            Routine::Cholesky => Layout::lower(n, nb),
+            _ => Layout::general(n, n, nb),
         }
     }
 
@@ -143,12 +170,10 @@ impl<T: Scalar> Instance<T> {
         backend: Backend,
     ) -> Result<Self, Failure> {
         let Shape { n, nb, grid } = shape;
-        let layout = match routine {
-            Routine::Cholesky => Layout::lower(n, nb)?,
-            _ => Layout::general(n, n, nb)?,
-        };
         let grid = Grid::new(grid.0, grid.1)?;
-        let layout = layout.distributed(Distribution::BlockCyclic(grid), rank)?;
+        let layout = routine
+            .layout(n, nb)?
+            .distributed(Distribution::BlockCyclic(grid), rank)?;
         let matrix = || TiledMatrix::vacant(layout, memory.clone());
         let a = matrix();
         let beside = match routine {

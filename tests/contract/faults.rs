@@ -97,6 +97,16 @@ fn ranks_that_no_memory_counts_are_refused() {
     assert!(line.contains("at most 10000000 "), "{line}");
 }
 
+/// Two ranks of two blocks each were four GiB, asked for one by one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_ball_that_does_not_fit_is_refused_before_it_is_served() {
+    let ball = ["--largest", "1073741824", "--repeat", "1", "--json"];
+    let ended = run_with("ulimit -v 4000000", "ping_pong", &ball);
+    assert_eq!(ended.object()["error"]["kind"], "does_not_fit");
+    assert!(ended.error_line().contains("--largest 1073741824"));
+}
+
 /// The process was killed, or the example panicked, for what it asked for.
 #[test]
 fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
@@ -110,6 +120,12 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
         ),
         ("--n", &["floyd_warshall", "--n", most, "--nb", most]),
         ("--nb 1:", &["floyd_warshall", "--n", "4000", "--nb", "1"]),
+        ("--nb 1", &["alignment", "--n", "1000000", "--nb", "1"]),
+        ("order 9999936", &["calibrate", "--matrices", "10000000"]),
+        (
+            "order",
+            &["calibrate", "--matrices", "96", "--orders", most],
+        ),
         ("--n", &["ldlt", "--n", "10000000", "--nb", "1000"]),
         ("--n", &["ldlt", "--n", most, "--nb", most]),
         (
