@@ -97,6 +97,18 @@ fn ranks_that_no_memory_counts_are_refused() {
     assert!(line.contains("at most 10000000 "), "{line}");
 }
 
+/// A grid was blamed that nobody had asked for; and the squarest one of a large prime was sought for minutes.
+#[test]
+fn ranks_that_nobody_counts_are_refused_for_what_they_are() {
+    for ranks in ["4294967296", "18446744073709551557"] {
+        for (what, told) in [("counts", "at most 10000000 "), ("time", "at most 10000 ")] {
+            let ended = run("cholesky", &["--simulate", what, "--ranks", ranks]);
+            let line = ended.is_a_bad_argument();
+            assert!(line.contains("--ranks") && line.contains(told), "{line}");
+        }
+    }
+}
+
 /// Two ranks of two blocks each were four GiB, asked for one by one.
 #[test]
 #[cfg(target_os = "linux")]

@@ -18,9 +18,6 @@ use std::time::Instant;
 /// What is said of graphs that are not played.
 pub const COUNTS_ONLY: &str = "--simulate time: of this only --simulate counts is known";
 
-/// Ranks that are counted for: each has a place in several tables.
-const MOST_COUNTED: u32 = 10_000_000;
-
 /// More pairs of ranks than these are not listed.
 const MOST_PAIRS: usize = 10_000;
 
@@ -55,7 +52,7 @@ pub(super) fn count<S: TaskSpace>(
     flags: &Flags,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let n_ranks = n_counted(flags)?;
+    let n_ranks = flags.n_simulated()?;
     let settings = mpi::Settings::default();
     let route = |sending: &Sending<'_>, hear: &mut dyn FnMut(Rank, Rank)| {
         settings.each_hop(sending, hear);
@@ -86,20 +83,6 @@ fn tell(
     say(&counts, seconds, outcome);
     set(&counts, about, seconds, outcome);
     Ok(())
-}
-
-/// The ranks that are counted for.
-///
-/// # Errors
-/// If they are too many.
-pub fn n_counted(flags: &Flags) -> Result<u32, Failure> {
-    let n_ranks = flags.n_unstarted().unwrap_or(1);
-    let counted = u32::try_from(n_ranks).ok();
-    let counted = counted.filter(|&n_ranks| n_ranks <= MOST_COUNTED);
-    counted.ok_or_else(|| {
-        let text = format!("--ranks {n_ranks} (or --grid): at most {MOST_COUNTED} are counted");
-        Failure::refused(text)
-    })
 }
 
 /// The least, the mean and the most of what ranks have.

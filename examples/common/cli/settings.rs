@@ -229,6 +229,10 @@ const OF_TIME: [&str; 9] = [
 const MOST_THREADS: usize = 1024;
 /// Workers of a rank that are only simulated.
 const MOST_SIMULATED: usize = 1 << 16;
+/// Ranks that are counted for: each has a place in several tables.
+const MOST_COUNTED: u32 = 10_000_000;
+/// Ranks in virtual time: more have no room for their stacks.
+const MOST_PLAYED: u32 = 10_000;
 /// Ranks whose memory is told.
 const MOST_PLANNED: usize = 10_000;
 /// Ranks that are threads of one process: each has threads and mailboxes of its own.
@@ -325,6 +329,23 @@ impl Flags {
         }
         let of_grid = self.grid.map(|grid| grid.rows * grid.columns);
         self.ranks.or(of_grid).or(Some(1))
+    }
+
+    /// The ranks that are simulated.
+    ///
+    /// # Errors
+    /// If they are too many.
+    pub fn n_simulated(&self) -> Result<u32, Failure> {
+        let n_ranks = self.n_unstarted().unwrap_or(1);
+        let (most, what) = match self.simulate {
+            Some(Simulation::Time) => (MOST_PLAYED, "in virtual time"),
+            _ => (MOST_COUNTED, "are counted"),
+        };
+        let simulated = u32::try_from(n_ranks).ok();
+        simulated.filter(|&n_ranks| n_ranks <= most).ok_or_else(|| {
+            let text = format!("--ranks {n_ranks} (or --grid): at most {most} {what}");
+            Failure::refused(text)
+        })
     }
 
     /// Whether others have started this process as one of several ranks, as far as can be understood.
@@ -493,6 +514,9 @@ impl Flags {
             ));
         }
         self.simulate?;
+        if let Err(refused) = self.n_simulated() {
+            return Some(refused.message);
+        }
         match launched() {
             Ok(1) => None,
             Ok(_) => Some("--simulate: one process counts for all ranks; start it alone".into()),

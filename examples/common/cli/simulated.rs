@@ -7,7 +7,7 @@
 //! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
 
 use super::costs::{Asked, CostFile, Pace, WrongCosts};
-use super::counts::{COUNTS_ONLY, count, n_counted};
+use super::counts::{COUNTS_ONLY, count};
 use super::settings::{Drive, ROOM, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome};
 use dataflow::Report;
@@ -49,7 +49,7 @@ impl Simulator<'_> {
     /// If they are too many to be counted.
     pub fn n_ranks(&self) -> Result<usize, Failure> {
         match self {
-            Simulator::Counter(flags, _) => n_counted(flags).map(|n| n as usize),
+            Simulator::Counter(flags, _) => flags.n_simulated().map(|n| n as usize),
             Simulator::Player(player) => Ok(player.stage.n_ranks()),
         }
     }
@@ -62,7 +62,7 @@ impl Simulator<'_> {
     pub fn hear_series<D: Datum>(&self, graphs: Vec<Erased<'_, D>>) -> Result<(), Failure> {
         match self {
             Simulator::Counter(flags, _) => {
-                self.hear(&Erased::series(graphs, 0..n_counted(flags)?)?)
+                self.hear(&Erased::series(graphs, 0..flags.n_simulated()?)?)
             }
             Simulator::Player(_) => Err(Failure::refused(COUNTS_ONLY)),
         }
@@ -152,8 +152,8 @@ fn simulate(
 /// What is said where rows are swapped: how many depends on the matrix.
 pub const SWAPS: &str = "bytes of swapped rows are those to expect of a random matrix";
 
-/// More ranks have no room for their stacks.
-const MOST_RANKS: usize = 10_000;
+/// Workers in virtual time, of all ranks: each has a queue, and a line of the report.
+const MOST_WORKERS: usize = 1 << 20;
 
 /// Where a graph is played.
 pub struct Theatre {
@@ -262,11 +262,7 @@ impl Theatre {
 
     /// The machine that the flags ask for, with the costs of their file.
     fn open(flags: &Flags, outcome: &Outcome) -> Result<Self, Failure> {
-        let n_ranks = flags.n_unstarted().unwrap_or(1);
-        if n_ranks > MOST_RANKS {
-            let text = format!("--ranks {n_ranks}: at most {MOST_RANKS} in virtual time");
-            return Err(Failure::refused(text));
-        }
+        let n_ranks = flags.n_simulated()? as usize;
         let Some(file) = &flags.costs else {
             return Err(Failure::refused(
                 "--simulate time needs --costs FILE; the example calibrate writes one for this machine",
@@ -291,7 +287,14 @@ impl Theatre {
             let text = format!("--policy: {file} has no NUMA nodes (key `numa`)");
             return Err(Failure::refused(text));
         }
-        Ok(Theatre::of(costs, &asking).map_err(wrong)?)
+        let theatre = Theatre::of(costs, &asking).map_err(wrong)?;
+        let threads = theatre.machine.threads;
+        match n_ranks.saturating_mul(threads) > MOST_WORKERS {
+            true => Err(Failure::refused(format!(
+                "--ranks {n_ranks} --threads {threads}: at most {MOST_WORKERS} workers in virtual time"
+            ))),
+            false => Ok(theatre),
+        }
     }
 
     /// Plays the graph so many times; the first time everything is cold.
