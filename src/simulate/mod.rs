@@ -218,7 +218,7 @@ impl Stage {
         time: &(dyn Fn(S::Task) -> Duration + Sync),
     ) -> Result<Played, Error> {
         let longer = || self.floor.as_ref().map_or(Duration::ZERO, |on| on.longer());
-        let body = |task| spend(time(task) + longer());
+        let body = |task| spend(time(task).saturating_add(longer()));
         let mut phantom = Phantom::of(space).bytes(bytes).body(&body);
         if let Some(floor) = &self.floor {
             phantom = phantom.on(&**floor, Homes::of(space, self.rank));

@@ -428,6 +428,16 @@ fn one_task_of_a_launcher_simulates_and_several_are_refused() {
     }
 }
 
+/// It was told as infinite.
+#[test]
+fn of_a_run_without_length_there_is_no_rate() {
+    let free = r#"{ "kernels": [ { "nanoseconds": 0 } ] }"#;
+    let flags = ["--costs", &written("free.json", free), "--n", "50"];
+    let told = run("cholesky", &[&["--simulate", "time"][..], &flags].concat());
+    assert_eq!(told.status, 0, "{}", told.stderr);
+    assert!(!told.stdout.contains("GFLOP/s"), "{}", told.stdout);
+}
+
 /// What this machine can start was the limit of machines that are not there.
 #[test]
 fn more_workers_than_start_here_are_simulated() {

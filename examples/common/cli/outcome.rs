@@ -72,12 +72,14 @@ impl Outcome {
 
     /// Tells how fast the measured run did so much `work`, in a unit of the example's own.
     pub fn rate(&mut self, key: &str, unit: &str, work: f64) {
-        let Some(ran) = &self.measured else {
+        if self.measured.is_none() {
             return;
-        };
-        let rate = work / ran.seconds;
+        }
+        let rate = self.seconds().map(|seconds| work / seconds);
         self.set(key, rate);
-        self.say(format!("{rate:.1} {unit}"));
+        if let Some(rate) = rate {
+            self.say(format!("{rate:.1} {unit}"));
+        }
     }
 
     /// Tells how far the result is from what it must be, and whether that is near enough; `None`
@@ -115,8 +117,14 @@ impl Outcome {
 
     /// Useful floating-point operations per second, in units of 10⁹.
     pub fn gflops(&self) -> Option<f64> {
-        let seconds = self.measured.as_ref()?.seconds;
+        let seconds = self.seconds()?;
         self.flops.map(|flops| flops / seconds * 1e-9)
+    }
+
+    /// What the measured run took: of one without length, as in virtual time, there is no rate.
+    fn seconds(&self) -> Option<f64> {
+        let seconds = self.measured.as_ref()?.seconds;
+        (seconds > 0.0).then_some(seconds)
     }
 
     /// The object of the contract: its keys in their order, the example's own behind them.

@@ -475,8 +475,8 @@ impl Bodies {
         let mut edges = Edges::default();
         space.successors(task, &mut edges);
         let runtime = self.task + self.edge * edges.0 as f64;
-        let time = own + Duration::from_nanos(runtime.round() as u64);
-        let nanoseconds = time.as_nanos() as u64;
+        let time = own.saturating_add(Duration::from_nanos(runtime.round() as u64));
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.busy.fetch_add(nanoseconds, Ordering::Relaxed);
         time
     }
