@@ -77,6 +77,9 @@ enum TiesFlag {
 struct CostsFile {
     #[serde(rename = "about")]
     _about: Option<serde_json::Value>,
+    /// Which, for errors.
+    #[serde(skip)]
+    name: String,
     /// Rate of each class of tasks, in units of 10⁹ operations a second.
     gflops: BTreeMap<String, f64>,
     remote_nanoseconds_per_byte: f64,
@@ -285,7 +288,38 @@ impl CostsFile {
                 (name, text)
             }
         };
-        serde_json::from_str(&text).map_err(|error| wrong_costs(&name, error))
+        let read = serde_json::from_str(&text);
+        let costs: CostsFile = read.map_err(|error| wrong_costs(&name, error))?;
+        CostsFile { name, ..costs }.checked()
+    }
+
+    /// Whether its numbers can be costs, each of them that of a class there is.
+    fn checked(self) -> Result<Self, Failure> {
+        let costs = [
+            (
+                "remote_nanoseconds_per_byte",
+                self.remote_nanoseconds_per_byte,
+            ),
+            (
+                "initialise_nanoseconds_per_byte",
+                self.initialise_nanoseconds_per_byte,
+            ),
+            ("idle_round_microseconds", self.idle_round_microseconds),
+        ];
+        if let Some((key, cost)) = costs.iter().find(|(_, cost)| *cost < 0.0) {
+            let text = format!("{key}: {cost} (must be a number of at least 0)");
+            return Err(wrong_costs(&self.name, text));
+        }
+        let classes = OPERATIONS.map(|(class, _)| class);
+        let mut named = self.gflops.keys();
+        if let Some(unknown) = named.find(|class| !classes.contains(&&class[..])) {
+            let text = format!(
+                "gflops: there is no class {unknown} ({})",
+                classes.join(", ")
+            );
+            return Err(wrong_costs(&self.name, text));
+        }
+        Ok(self)
     }
 
     /// The costs of a space's classes for tiles of order nb.
@@ -298,7 +332,7 @@ impl CostsFile {
             let operations = OPERATIONS.iter().find(|(name, _)| *name == class);
             let (rate, (_, operations)) = rate.zip(operations).ok_or_else(|| {
                 let text = format!("gflops of {class} is missing or not above 0");
-                Failure::new("wrong_costs", text)
+                wrong_costs(&self.name, text)
             })?;
             Ok(operations * nb.powi(3) / (rate * 1e9))
         };

@@ -149,9 +149,10 @@ fn costs_come_from_a_file_and_wrong_ones_are_told() {
     let machine = Machine::new("costs");
     let file = machine.0.join("costs.json");
     let costs = |gemm: &str| {
+        let remote = if gemm == "-1" { gemm } else { "0" };
         let text = format!(
             r#"{{ "gflops": {{ "Potrf": 1, "Trsm": 1, "Herk": 1, "Gemm": {gemm} }},
-                "remote_nanoseconds_per_byte": 0, "initialise_nanoseconds_per_byte": 0,
+                "remote_nanoseconds_per_byte": {remote}, "initialise_nanoseconds_per_byte": 0,
                 "idle_round_microseconds": 1 }}"#
         );
         fs::write(&file, text).unwrap();
@@ -178,7 +179,15 @@ fn costs_come_from_a_file_and_wrong_ones_are_told() {
     // Each of the ten in whole nanoseconds.
     assert_eq!(status, 0);
     assert!((seconds * 1e9 - 8e6).abs() <= 10.0, "{seconds}");
-    for (wrong, says) in [("0", "Gemm"), ("\"fast\"", "invalid type")] {
+    for (wrong, says) in [
+        ("0", "costs.json: gflops of Gemm"),
+        ("\"fast\"", "invalid type"),
+        (
+            "1, \"Gem\": 2",
+            "costs.json: gflops: there is no class Gem (",
+        ),
+        ("-1", "costs.json: remote_nanoseconds_per_byte: -1 ("),
+    ] {
         let (status, stdout, stderr) = costs(wrong);
         let told: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!((status, &told["error"]["kind"]), (1, &"wrong_costs".into()));
