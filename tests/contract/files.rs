@@ -203,3 +203,15 @@ fn every_awkward_file_ends_as_it_has_to() {
     }
     println!("checked: {} awkward files", cases.len());
 }
+
+/// Editors of Windows put one before everything else; the first line was blamed.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_file() {
+    let options = "\u{feff}1\n42 40 0.1 0 0.2 0.5 C 0 4.759423036851750\n";
+    let nodes = "\u{feff}1 0 0\n";
+    let ended = run("blackscholes", &["--input", &written("mark.txt", options)]);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    // One node is too few; it is read, though.
+    let ended = run("shallow_water", &["--input", &written("mark.nodes", nodes)]);
+    assert!(!ended.stderr.contains("line 1"), "{}", ended.stderr);
+}

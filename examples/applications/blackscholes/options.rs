@@ -47,11 +47,12 @@ impl Options {
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let unread = |error| Failure::input_unreadable(path, error);
         let text = std::fs::read_to_string(path).map_err(unread)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let malformed = |(line, text): (usize, String)| {
             let text = format!("{}, line {line}: {text}", path.display());
             Failure::malformed_input(text).with_index(line as u64)
         };
-        let list = parse(&text).map_err(malformed)?;
+        let list = parse(text).map_err(malformed)?;
         let count = list.len();
         Ok(Options { list, count })
     }

@@ -50,6 +50,7 @@ pub fn nodes(places: Places, count: usize) -> Result<Vec<Point>, Failure> {
 pub fn read(path: &Path) -> Result<Vec<Point>, Failure> {
     let unread = |error| Failure::input_unreadable(path, error);
     let text = std::fs::read_to_string(path).map_err(unread)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     let point = |(number, line): (u64, &str)| {
