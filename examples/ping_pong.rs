@@ -112,7 +112,8 @@ fn run(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> Re
     outcome.say(Row::HEAD);
     rows.iter().for_each(|row| outcome.say(row.line()));
     if let Some(file) = &settings.own.svg {
-        let drawn = svg::save(file, &plot::draw(&rows));
+        let drawn = plot::draw(&rows);
+        let drawn = dataflow::trace::replace(file, |to| svg::write(to, &drawn));
         drawn.map_err(|error| Failure::output_unwritable(file, error))?;
     }
     Ok(())

@@ -222,8 +222,7 @@ fn leave(traces: &[(String, Trace)], path: &Path) -> Result<(), Failure> {
     let runs = traces.iter().map(|(name, trace)| (&name[..], trace));
     let runs: Vec<_> = runs.collect();
     let failed = |fault| Failure::output_unwritable(path, fault);
-    let mut file = std::fs::File::create(path).map_err(failed)?;
-    trace::write_beside(&runs, &mut file).map_err(failed)
+    trace::replace(path, |mut file| trace::write_beside(&runs, &mut file)).map_err(failed)
 }
 
 fn tell(run: &Simulated, n: usize, topology: &Topology, outcome: &mut Outcome) {

@@ -36,6 +36,7 @@ use dataflow::linalg::product::{Operand, residual};
 use dataflow::linalg::refine::{Refinement, bounds};
 use dataflow::linalg::scalar::Scalar;
 use dataflow::linalg::{LinalgError, cholesky, flops, lu, qr};
+use dataflow::trace::replace;
 use dataflow::{Monitor, Runtime};
 use factors::{By, Factors, Method, gathered};
 use std::path::PathBuf;
@@ -587,9 +588,9 @@ impl<'a, T: Scalar> Task<'a, T> {
         if self.runtime.rank() != Rank(0) {
             return Ok(());
         }
-        let file = std::fs::File::create(path);
-        let file = file.map_err(|error| Failure::output_unwritable(path, error))?;
-        let written = write(file, &whole, Storage::Array, Symmetry::General);
+        let written = replace(path, |file| {
+            write(file, &whole, Storage::Array, Symmetry::General).map_err(std::io::Error::other)
+        });
         written.map_err(|error| Failure::output_unwritable(path, error))
     }
 }

@@ -71,7 +71,8 @@ fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> 
     }
     if let Some(file) = &settings.own.svg {
         let cannot = |error| Failure::output_unwritable(file, error);
-        std::fs::write(file, picture::draw(&plan).to_string()).map_err(cannot)?;
+        let drawn = picture::draw(&plan);
+        dataflow::trace::replace(file, |to| svg::write(to, &drawn)).map_err(cannot)?;
         outcome.say(format!("picture: {}", file.display()));
     }
     Ok(())

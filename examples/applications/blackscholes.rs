@@ -22,9 +22,11 @@ use common::problem;
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;
+use dataflow::trace::replace;
 use options::{Contract, Options};
 use price::{Formula, exact};
 use space::{Prices, Pricing};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -100,7 +102,7 @@ fn priced<T: Real>(
     if let Some(path) = &own.output {
         let page = options::page(prices.iter().map(|price| price.wide()));
         let unwritten = |error| Failure::output_unwritable(path, error);
-        std::fs::write(path, page).map_err(unwritten)?;
+        replace(path, |mut file| file.write_all(page.as_bytes())).map_err(unwritten)?;
     }
     told
 }

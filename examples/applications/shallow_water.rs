@@ -31,6 +31,7 @@ use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
+use dataflow::trace::replace;
 use dataflow::{Error, Monitor, Runtime};
 use map::Map;
 use nodes::{Places, Point};
@@ -452,7 +453,7 @@ impl Problem {
         let drawn = map::draw(&self.mesh.nodes, &frames);
         let drawn = drawn.map_err(|text| Failure::new("malformed", text))?;
         let unwritten = |error| Failure::output_unwritable(path, error);
-        svg::save(path, &drawn).map_err(unwritten)
+        replace(path, |file| svg::write(file, &drawn)).map_err(unwritten)
     }
 }
 

@@ -209,6 +209,7 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["calibrate", "--trace", "run.html"],
         &["calibrate", "--dot", "run.dot"],
         &["calibrate", "--live"],
+        &["cholesky", "--trace", "run.svg", "--dot", "run.svg"],
         &["simulate", "--n", "100000000"],
         &["alignment", "--input", "a.fasta", "--seed", "5"],
         &["qr", "--matrix", "hilbert", "--n", "5", "--seed", "5"],

@@ -166,7 +166,7 @@ impl View<'_> {
             return Err(WriteError::Extension(path.to_path_buf()));
         };
         let written = |path: &Path, writer: Writer| {
-            let made = replaced(path, |mut file| writer(self, &mut file));
+            let made = replace(path, |mut file| writer(self, &mut file));
             made.map_err(|fault| WriteError::File(path.to_path_buf(), fault))
         };
         written(path, format.writer())?;
@@ -186,9 +186,28 @@ impl View<'_> {
     }
 }
 
-/// Writes a file beside its place and moves it there. In place is written what is no plain file, like a pipe
-/// or a link, and where nothing can be made beside it.
-fn replaced(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+/// Writes a file beside its place and moves it there: a file that was there is replaced as a whole, and no
+/// reader sees a part of the new one. In place is written what is no plain file, like a pipe or a link, and
+/// where nothing can be made beside it.
+///
+/// # Errors
+/// If the file cannot be made or `write` fails; what was there stays.
+///
+/// # Examples
+/// ```
+/// use std::io::Write;
+/// let path = std::env::temp_dir().join(format!("replaced-{}", std::process::id()));
+/// dataflow_trace::replace(&path, |mut file| file.write_all(b"whole"))?;
+/// let failed = dataflow_trace::replace(&path, |mut file| {
+///     file.write_all(b"pa")?;
+///     Err(std::io::ErrorKind::StorageFull.into())
+/// });
+/// assert!(failed.is_err());
+/// assert_eq!(std::fs::read(&path)?, b"whole");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
     let is_plain = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
     let beside = path
         .file_name()

@@ -45,6 +45,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -363,7 +364,8 @@ impl CostFile {
     /// # Errors
     /// The system's.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        std::fs::write(path, serde_json::to_string_pretty(self)? + "\n")
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        dataflow::trace::replace(path, |mut file| file.write_all(text.as_bytes()))
     }
 
     /// How many cores a host has, if that is known: those of its NUMA nodes, if it has any.

@@ -484,6 +484,10 @@ impl Flags {
             let text = "--check: what --variant ideal computes is wrong";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
+        if self.trace.is_some() && self.trace == self.dot {
+            let text = "--dot: the file of --trace (each needs one of its own)";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
         self.says_policy = given("policy");
         self.says_bind = given("bind");
         self.says_repeat = given("repeat");

@@ -3,6 +3,7 @@
 use super::{Failure, Flags, Outcome};
 use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Graphs of one run of which each has a file: a loop to convergence has hundreds.
@@ -36,7 +37,7 @@ fn draw(trace: &Trace, path: &Path) -> Result<(), Failure> {
     let failed = |fault: std::io::Error| Failure::output_unwritable(path, fault);
     let mut text = Vec::new();
     trace::write_to(trace, trace::Format::Dot, &mut text).map_err(failed)?;
-    std::fs::write(path, text).map_err(failed)
+    trace::replace(path, |mut file| file.write_all(&text)).map_err(failed)
 }
 
 /// Writes traces and tells of them.
