@@ -129,9 +129,10 @@ const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_da
 const N_SEEDS: usize = 4;
 
 /// Where the core forgets on purpose what panics when it is dropped: Miri calls that a leak.
-const FORGETFUL: [(&str, &str); 3] = [
+const FORGETFUL: [(&str, &str); 4] = [
     ("failures", "data_payloads"),
     ("failures", "data_that_wait"),
+    ("failures", "roots_of"),
     ("recursion", "values_that_panic"),
 ];
 

@@ -557,6 +557,59 @@ fn data_that_wait_for_a_task_that_never_runs_may_panic_as_they_are_dropped() {
     }
 }
 
+/// Roots whose iterator panics as it is dropped.
+struct Fuse(std::ops::Range<u64>);
+
+impl Iterator for Fuse {
+    type Item = u64;
+    fn next(&mut self) -> Option<u64> {
+        self.0.next()
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        panic!("roots are dropped");
+    }
+}
+
+/// Tasks that wait for no other, the second of which panics.
+struct Fused;
+
+impl TaskSpace for Fused {
+    type Task = u64;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        about.name("fused").class("Task");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..1000
+    }
+    fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        Fuse(0..1000)
+    }
+    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+    fn run(&self, task: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        assert!(task != 1, "{task} was told to panic");
+        Ok(())
+    }
+}
+
+/// They were dropped with the run, where no guard stood: the panic unwound out of `run`, on a rank among
+/// others before it had told these that the run was over.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "payloads that panic are forgotten, a leak for Miri: a step of its own"
+)]
+fn roots_of_a_run_that_was_stopped_may_panic_as_they_are_dropped() {
+    for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
+        let error = within(|| "roots".to_owned(), || run(&Fused, executor)).unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
+    }
+}
+
 #[test]
 fn panics_for_a_fault_of_the_space_point_at_the_body() {
     use std::panic::{set_hook, take_hook};

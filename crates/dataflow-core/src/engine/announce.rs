@@ -16,7 +16,7 @@
 //! # Source
 //! Polychronopoulos, Kuck, *Guided self-scheduling*, IEEE Transactions on Computers C-36 (1987).
 
-use super::Ledger;
+use super::{Ledger, drop_quietly};
 use smallvec::SmallVec;
 use std::sync::{Mutex, TryLockError};
 
@@ -119,6 +119,13 @@ impl<'a, T> Roots<'a, T> {
         // Taken from the back, so that roots run in their order.
         into.reverse();
         Announced::Some
+    }
+}
+
+/// A run that was stopped leaves the rest here, whose iterator is foreign.
+impl<T> Drop for Roots<'_, T> {
+    fn drop(&mut self) {
+        drop_quietly(self.rest.take());
     }
 }
 
