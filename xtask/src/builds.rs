@@ -6,6 +6,7 @@
 //! Wall time is in the account at the end and means something where nothing else runs; processor
 //! time, where the system tells it, is said with each step.
 
+use crate::out::say;
 use crate::steps::{self, Outcome, Steps};
 use std::fs;
 use std::path::Path;
@@ -43,7 +44,7 @@ pub fn builds(steps: &mut Steps) {
     let made = ["release/examples/cholesky", "own/target/release/own"];
     for program in made.map(|program| folder.join(program)) {
         let bytes = fs::metadata(&program).map_or(0, |file| file.len());
-        println!("{}: {bytes} bytes", program.display());
+        say!("{}: {bytes} bytes", program.display());
     }
 }
 
@@ -65,7 +66,7 @@ fn counted(steps: &mut Steps, name: &str, command: &mut Command) {
     let before = children_seconds();
     steps.command(name, command);
     if let (Some(before), Some(after)) = (before, children_seconds()) {
-        println!("{name}: {:.1} s of processor time", after - before);
+        say!("{name}: {:.1} s of processor time", after - before);
     }
 }
 
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn the_time_of_commands_that_have_ended_grows() {
         let Some(before) = children_seconds() else {
-            return println!("skipped: this system does not tell the time of commands");
+            return say!("skipped: this system does not tell the time of commands");
         };
         let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let ended = Command::new("sh").args(["-c", busy]).status().unwrap();

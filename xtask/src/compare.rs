@@ -4,6 +4,7 @@
 //! Both files are what an example printed with `--json --trace FILE`. A policy, a grid or a tile order
 //! is judged by where the workers' time went before and after.
 
+use crate::out;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -25,9 +26,12 @@ pub fn command(options: &Options) -> ExitCode {
         [Err(fault), _] | [_, Err(fault)] => Err(fault),
     };
     match text {
-        Ok(text) => crate::printed(&text),
+        Ok(text) => {
+            out::text(&text);
+            ExitCode::SUCCESS
+        }
         Err(fault) => {
-            eprintln!("error: {fault}");
+            out::error(fault);
             ExitCode::FAILURE
         }
     }

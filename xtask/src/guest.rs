@@ -8,6 +8,7 @@
 //! What is run in it: [`numa_vm`](crate::numa_vm). Packages: [`packages`](crate::packages), as those
 //! of a feature `numa-vm`.
 
+use crate::out::say;
 use crate::packages::in_path;
 use crate::steps::{self, quoted};
 use std::collections::BTreeSet;
@@ -310,7 +311,7 @@ pub fn kernel() -> Result<PathBuf, String> {
         return Ok(kernel);
     }
     let package = newest_kernel()?;
-    println!("downloading {package} once (about 27 MB); it is unpacked, not installed");
+    say!("downloading {package} once (about 27 MB); it is unpacked, not installed");
     steps::whole(&cache, |folder| fetched(&package, folder))?;
     found().ok_or(format!("{package} holds no kernel"))
 }

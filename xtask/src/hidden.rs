@@ -10,6 +10,7 @@
 //! Sorensen, Baden, *Hiding communication latency with non-SPMD, graph-based execution*, ICCS 2009, §3.
 
 use crate::mpirun;
+use crate::out::{self, say};
 use crate::smoke::{self, Ended};
 use crate::steps;
 use crate::wire::Wire;
@@ -148,7 +149,7 @@ pub fn command(options: &Options) -> ExitCode {
     match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("error: {fault}");
+            out::error(fault);
             ExitCode::FAILURE
         }
     }
@@ -173,7 +174,7 @@ fn one(rounds: usize, by: &By, example: &str, arguments: &[String]) -> Result<()
     };
     let medians = in_turn(rounds, run)?;
     let title = format!("{example} {}", arguments.join(" "));
-    print!("{}", page(&title, rounds, medians));
+    out::text(&page(&title, rounds, medians));
     Ok(())
 }
 
@@ -181,6 +182,9 @@ fn one(rounds: usize, by: &By, example: &str, arguments: &[String]) -> Result<()
 fn in_turn(rounds: usize, run: impl Fn(&str) -> Result<Took, String>) -> Result<Medians, String> {
     let mut runs = [const { Vec::new() }; 3];
     for round in 0..=rounds {
+        if !out::is_open() {
+            return Err("nobody reads the table".into());
+        }
         for place in 0..VARIANTS.len() {
             let place = (place + round) % VARIANTS.len();
             let took = run(VARIANTS[place])?;
@@ -332,8 +336,8 @@ fn all(rounds: usize, quick: bool) -> Result<(), String> {
     };
     let programs = APPLICATIONS.iter().map(build);
     let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
-    println!("medians of {rounds} rounds, {RANKS} ranks of one thread\n");
-    println!("{}", head("over"));
+    say!("medians of {rounds} rounds, {RANKS} ranks of one thread\n");
+    say!("{}", head("over"));
     for (application, program) in APPLICATIONS.iter().zip(&programs) {
         for (over, mpi) in [("local", None), ("tcp", None), ("mpi", Some(RANKS))] {
             if mpi.is_some() && is_there.is_err() {
@@ -343,11 +347,11 @@ fn all(rounds: usize, quick: bool) -> Result<(), String> {
             let run = |variant: &str| run_of(program, mpi, &arguments, variant);
             let medians = in_turn(rounds, run)?;
             let own = application.arguments(quick, None);
-            println!("{}", row(application, over, &own, medians));
+            say!("{}", row(application, over, &own, medians));
         }
     }
     if let Err(fault) = is_there {
-        println!("\nnot over MPI: {fault}");
+        say!("\nnot over MPI: {fault}");
     }
     Ok(())
 }
@@ -359,8 +363,8 @@ fn over_wires(rounds: usize, quick: bool) -> Result<(), String> {
     };
     let programs = APPLICATIONS.iter().map(build);
     let programs: Vec<PathBuf> = programs.collect::<Result<_, _>>()?;
-    println!("medians of {rounds} rounds, two hosts with a core each\n");
-    println!("{}", head("wire"));
+    say!("medians of {rounds} rounds, two hosts with a core each\n");
+    say!("{}", head("wire"));
     for (application, program) in APPLICATIONS.iter().zip(&programs) {
         let (arguments, rate) = application.wire;
         let own = if quick { application.quick } else { arguments };
@@ -368,7 +372,7 @@ fn over_wires(rounds: usize, quick: bool) -> Result<(), String> {
         let words: Vec<String> = words.split_whitespace().map(String::from).collect();
         let wire = Wire::new(rate)?;
         let medians = in_turn(rounds, |variant| run_over(&wire, program, &words, variant))?;
-        println!("{}", row(application, rate, &words, medians));
+        say!("{}", row(application, rate, &words, medians));
     }
     Ok(())
 }

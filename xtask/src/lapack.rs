@@ -7,13 +7,14 @@
 //! # Elsewhere
 //! LAPACK's own test programs, which `--programs` runs instead: [`programs`].
 
+use crate::out::say;
 use crate::steps::{self, Outcome, Steps};
 use crate::{packages, programs};
 use std::process::{Command, ExitCode};
 
 /// Runs all cases, with OpenBLAS beside faer where it can be had; or LAPACK's own programs.
 pub fn command(programs: bool) -> ExitCode {
-    println!("LAPACK's acceptance tests need minutes");
+    say!("LAPACK's acceptance tests need minutes");
     let mut steps = Steps::default();
     if programs {
         programs::programs(&mut steps);

@@ -5,7 +5,9 @@
 //! Exit status: 0 all that could be run passed; 1 something failed, or nothing could be run; 2 bad arguments.
 //!
 //! # Elsewhere
-//! What a step is and how it is reported: [`steps`]. House rules that need no tool: `tests/tidy`.
+//! What a step is and how it is reported: [`steps`]. The door to the outside: [`out`]. House rules that need no tool: `tests/tidy`.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)] // `out` is the door
 
 mod builds;
 mod compare;
@@ -15,6 +17,7 @@ mod lapack;
 mod mpich;
 mod mpirun;
 mod numa_vm;
+mod out;
 mod packages;
 mod platforms;
 mod programs;
@@ -30,7 +33,6 @@ mod wide;
 mod wire;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -115,12 +117,15 @@ fn main() -> ExitCode {
     let command = match words(std::env::args_os().skip(1)).and_then(parse) {
         Ok(command) => command,
         Err(fault) => {
-            eprintln!("error: {fault}; `cargo xtask help` lists the commands");
+            out::error(format!("{fault}; `cargo xtask help` lists the commands"));
             return ExitCode::from(2);
         }
     };
-    match command {
-        Command::Help => printed(HELP),
+    out::ended(match command {
+        Command::Help => {
+            out::text(HELP);
+            ExitCode::SUCCESS
+        }
         Command::Test(options) => test::run(&options),
         Command::Lapack { programs } => lapack::command(programs),
         Command::Weather { seeds } => weather::command(seeds),
@@ -137,7 +142,7 @@ fn main() -> ExitCode {
         Command::Release => release::command(),
         Command::Builds => wide::command("builds", builds::builds),
         Command::Viewers => wide::command("viewers", viewers::viewers),
-    }
+    })
 }
 
 /// The words of a command line, if they are text.
@@ -150,26 +155,6 @@ fn words(
     };
     let words: Vec<String> = arguments.map(word).collect::<Result<_, _>>()?;
     Ok(words.into_iter())
-}
-
-/// Prints what a command has to say; how it ends.
-fn printed(text: &str) -> ExitCode {
-    match write(text, &mut std::io::stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            if let Some(fault) = fault {
-                eprintln!("error: standard output: {fault}");
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Writes a text to its end; a reader that left, like `head`, is a failure without a fault: nobody is there to
-/// be told.
-fn write(text: &str, out: &mut dyn Write) -> Result<(), Option<io::Error>> {
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|fault| (fault.kind() != io::ErrorKind::BrokenPipe).then_some(fault))
 }
 
 /// Reads the command line; a fault is one sentence without its full stop.
@@ -343,29 +328,6 @@ mod tests {
         let arguments = [b"compare".to_vec(), b"\xff".to_vec(), b"b".to_vec()];
         let fault = words(arguments.map(OsString::from_vec).into_iter()).err();
         assert_eq!(fault.as_deref(), Some("`\u{fffd}` is no text"));
-    }
-
-    /// An output that takes nothing, for this reason.
-    struct Closed(io::ErrorKind);
-
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(self.0.into())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_reader_that_leaves_is_no_panic() {
-        let fault = |kind| write(HELP, &mut Closed(kind)).unwrap_err();
-        assert!(fault(io::ErrorKind::BrokenPipe).is_none());
-        let full = fault(io::ErrorKind::StorageFull);
-        assert!(full.is_some_and(|fault| fault.kind() == io::ErrorKind::StorageFull));
-        let mut read = Vec::new();
-        assert!(write(HELP, &mut read).is_ok() && read == HELP.as_bytes());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! A program starts under its own MPI's launcher or not at all: under another's it would run as so
 //! many jobs of one rank. It is told how many ranks to expect, and refuses others itself.
 
+use crate::out;
 use crate::packages::{self, in_path};
 use crate::steps;
 use serde_json::Value;
@@ -74,7 +75,7 @@ pub fn run(options: &Options) -> ExitCode {
     match started {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code.clamp(0, 255) as u8)),
         Err(fault) => {
-            eprintln!("error: {fault}");
+            out::error(fault);
             ExitCode::FAILURE
         }
     }

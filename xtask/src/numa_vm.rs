@@ -5,6 +5,7 @@
 //! fails if it does not find them.
 
 use crate::guest::{self, Distances, Guest};
+use crate::out::{self, say};
 use crate::steps::{self, Outcome, Step, Steps};
 use crate::{packages, told};
 use serde_json::Value;
@@ -81,7 +82,8 @@ fn on(guest: Guest, kernel: &Path, program: &Path) -> Outcome {
     let arguments = ["--test-threads=1", "--nocapture"];
     match guest.run(kernel, program, &arguments, &environment) {
         Ok(ended) => {
-            print!("{}{}", ended.stdout, ended.stderr);
+            out::text(&ended.stdout);
+            out::text(&ended.stderr);
             match ended.status {
                 0 => told::passed(&ended.stdout),
                 status => Outcome::failed(format!("tests/numa.rs ended with {status}")),
@@ -108,7 +110,7 @@ fn program() -> Result<PathBuf, String> {
         "--no-run",
         "--message-format=json-render-diagnostics",
     ]);
-    println!("{}", steps::shown(&cargo));
+    say!("{}", steps::shown(&cargo));
     let out = cargo.stderr(std::process::Stdio::inherit()).output();
     let out = out.map_err(|fault| format!("cargo did not start: {fault}"))?;
     built(out.status.success(), &String::from_utf8_lossy(&out.stdout))

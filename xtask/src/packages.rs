@@ -6,6 +6,7 @@
 //! Nothing is installed without saying so, and only as root or with a `sudo` that asks for no password;
 //! otherwise the one line to run is the error.
 
+use crate::out::say;
 use crate::steps::{self, Outcome};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -122,12 +123,12 @@ pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
     let system = System::look();
     match plan(&missing, &system) {
         Plan::Nothing => {
-            println!("all there: {}", in_words(&needed(features)));
+            say!("all there: {}", in_words(&needed(features)));
             Ok(())
         }
         Plan::Tell(line) => Err(line),
         Plan::Install(commands) => {
-            println!("missing: {}", in_words(&missing));
+            say!("missing: {}", in_words(&missing));
             install(&commands, &system)?;
             let still = self::missing(features);
             if still.is_empty() {
@@ -244,7 +245,7 @@ fn install(commands: &[Vec<String>], system: &System) -> Result<(), String> {
 }
 
 fn run(words: &[String], system: &System) -> bool {
-    println!("installing: {}", words.join(" "));
+    say!("installing: {}", words.join(" "));
     let mut line: Vec<&str> = Vec::new();
     if system.rights == Rights::Sudo && system.manager != Some(Manager::Brew) {
         line.extend(["sudo", "-n"]);

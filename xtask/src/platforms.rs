@@ -7,6 +7,7 @@
 //! The table tells what was done in this run. What this machine cannot do is a skipped step with its
 //! reason, and a dash in the table.
 
+use crate::out::{self, say};
 use crate::packages::{self, in_path};
 use crate::steps::{self, Outcome, Steps};
 use crate::{told, wide};
@@ -40,7 +41,7 @@ struct Row {
 
 /// Runs the command; see `cargo xtask help`.
 pub fn command() -> ExitCode {
-    println!("building for every system needs minutes");
+    say!("building for every system needs minutes");
     let mut steps = Steps::default();
     let host = host();
     let mut rows = Vec::new();
@@ -59,7 +60,7 @@ pub fn command() -> ExitCode {
         tests.into_iter().for_each(|word| word.push_str(RUN));
     }
     let closed = steps.close();
-    print!("\n{}", table(&rows));
+    out::text(&format!("\n{}", table(&rows)));
     closed
 }
 
@@ -149,7 +150,7 @@ fn emulated(steps: &mut Steps, host: &str) {
             return Outcome::Skipped(format!("the emulator is set up for {needs}"));
         }
         for (test, reason) in SKIPPED {
-            println!("without tests named {test}: {reason}");
+            say!("without tests named {test}: {reason}");
         }
         match packages::ensure(&["aarch64".to_string()].into()) {
             Ok(()) => told::tests(&mut tests_under_qemu()),

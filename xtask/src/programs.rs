@@ -8,6 +8,7 @@
 //! A program that ends without having counted a test has failed, and so has every line in which one
 //! counts a failure.
 
+use crate::out::say;
 use crate::packages;
 use crate::steps::{self, Outcome, Steps};
 use std::fs;
@@ -37,7 +38,7 @@ pub fn programs(steps: &mut Steps) {
     let mut sources = None;
     steps.step("LAPACK's sources", || match sources_of_debian() {
         Ok(found) => {
-            println!("{}", found.display());
+            say!("{}", found.display());
             sources = Some(found);
             Outcome::Passed
         }
@@ -313,7 +314,7 @@ fn judged(output: Result<String, String>, count: impl Fn(&str) -> Counted) -> Ou
         Err(fault) => return Outcome::failed(fault),
     };
     let counted = count(&text);
-    println!(
+    say!(
         "{} passed, {} failed",
         counted.run.saturating_sub(counted.failed),
         counted.failed

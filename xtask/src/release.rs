@@ -4,6 +4,7 @@
 //! Rust version that is promised, dependencies that nothing uses; then `cargo deny` and
 //! `cargo semver-checks`, where they are installed. Nothing is published.
 
+use crate::out::{self, say};
 use crate::packages::{self, in_path};
 use crate::platforms;
 use crate::steps::{self, Outcome, Steps};
@@ -35,12 +36,12 @@ struct Dependency {
 
 /// Runs the command; see `cargo xtask help`.
 pub fn command() -> ExitCode {
-    println!("a release is looked at for minutes; nothing is published");
+    say!("a release is looked at for minutes; nothing is published");
     let mut steps = Steps::default();
     let packages = match published() {
         Ok(packages) => packages,
         Err(fault) => {
-            eprintln!("error: {fault}");
+            out::error(fault);
             return ExitCode::FAILURE;
         }
     };

@@ -6,6 +6,7 @@
 //! # Elsewhere
 //! What the examples compute is checked in `tests/`; here only what a user of the command line sees.
 
+use crate::out::say;
 use crate::steps::{self, Outcome};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -156,7 +157,7 @@ fn judged<'a>(examples: &[&str], runs: impl Iterator<Item = &'a Run>) -> Outcome
         };
         let line = format!("{} {}", run.example, run.arguments);
         match verdict {
-            Ok(()) => println!("ok  {line}"),
+            Ok(()) => say!("ok  {line}"),
             Err(fault) => faults.push(format!("`{line}`: {fault}")),
         }
     }
@@ -169,7 +170,7 @@ fn build(examples: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     cargo
         .args(examples)
         .args(["--message-format", "json-render-diagnostics"]);
-    println!("{}", steps::shown(&cargo));
+    say!("{}", steps::shown(&cargo));
     let built = cargo
         .stderr(Stdio::inherit())
         .output()

@@ -3,9 +3,11 @@
 //! # Law
 //! A failing step never keeps a later one from running, and nothing is left out in silence:
 //! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
+//! Once nobody reads what is said, no step begins.
 //! The last line is `N passed, N failed, N skipped`, of steps. Where none could be run, nothing was looked
 //! at, and the command has failed.
 
+use crate::out::{self, say};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -55,6 +57,9 @@ impl Default for Steps {
     }
 }
 
+/// Why no step begins any more.
+const UNREAD: &str = "nobody reads what it says";
+
 /// A step that has been run, how it ended and how long it took.
 type Done = (String, Outcome, Duration);
 
@@ -97,8 +102,11 @@ impl Steps {
         name: &str,
         step: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        println!("\n━━ {name}");
+        say!("\n━━ {name}");
         let start = Instant::now();
+        if !out::is_open() {
+            return Err(UNREAD.into());
+        }
         step()?;
         self.done
             .push((name.to_string(), Outcome::Passed, start.elapsed()));
@@ -117,7 +125,7 @@ impl Steps {
 
     /// Prints the account; success if a step passed and none failed.
     pub fn close(&self) -> ExitCode {
-        print!("\n{self}");
+        out::text(&format!("\n{self}"));
         match self.has_passed() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
@@ -133,13 +141,16 @@ impl Steps {
 
 /// Runs a step and says what went wrong.
 fn timed(name: String, step: impl FnOnce() -> Outcome) -> Done {
-    println!("\n━━ {name}");
+    say!("\n━━ {name}");
     let start = Instant::now();
-    let outcome = step();
+    let outcome = match out::is_open() {
+        true => step(),
+        false => Outcome::Skipped(UNREAD.into()),
+    };
     match &outcome {
         Outcome::Passed | Outcome::PassedBut(_) => {}
-        Outcome::Failed(faults) => faults.iter().for_each(|fault| println!("{name}: {fault}")),
-        Outcome::Skipped(reason) => println!("{name}: skipped: {reason}"),
+        Outcome::Failed(faults) => faults.iter().for_each(|fault| say!("{name}: {fault}")),
+        Outcome::Skipped(reason) => say!("{name}: skipped: {reason}"),
     }
     (name, outcome, start.elapsed())
 }
@@ -192,7 +203,7 @@ impl fmt::Display for Steps {
 
 /// Runs a command with its output passing through.
 pub fn status(command: &mut Command) -> Outcome {
-    println!("{}", shown(command));
+    say!("{}", shown(command));
     match command.status() {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::failed(format!("`{}` ended with {status}", shown(command))),

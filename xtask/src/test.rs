@@ -8,6 +8,7 @@
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
 //! Other systems: [`platforms`]. Loom and Miri: [`wide`].
 
+use crate::out;
 use crate::steps::{self, Outcome, Step, Steps};
 use crate::{numa_vm, packages, platforms, release, repeat, smoke, told, wide};
 use serde_json::Value;
@@ -102,7 +103,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
     let packages = || packages::ensure(&features()?);
     if let Err(line) = steps.required("system packages", packages) {
-        eprintln!("error: {line}");
+        out::error(line);
         return ExitCode::FAILURE;
     }
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));

@@ -8,8 +8,9 @@
 //! A test that this machine cannot run prints `skipped: ` and the reason, and returns; where it is run
 //! with [`SHOW`], or without capture, it is named.
 
+use crate::out::{self, say};
 use crate::steps::{self, Outcome};
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::io::{self, BufRead, BufReader, PipeReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,7 +66,7 @@ fn listened(
 ) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    println!("{}", steps::shown(command));
+    say!("{}", steps::shown(command));
     let child = command.spawn();
     // The command holds the ends that write; with them open nobody would hear the end.
     command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
@@ -144,7 +145,7 @@ fn pass_on(reader: PipeReader, heard: &Mutex<Heard>) {
     while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
         let text = String::from_utf8_lossy(&line);
         if locked(heard).hear(text.trim_end()) {
-            io::stdout().write_all(&line).ok();
+            out::text(&String::from_utf8_lossy(&line));
         }
         line.clear();
     }

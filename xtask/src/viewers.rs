@@ -6,6 +6,7 @@
 //! # Law
 //! What a reader finds is counted and compared with what the run told of itself.
 
+use crate::out::say;
 use crate::steps::{self, Outcome, Steps};
 use crate::{mpirun, packages};
 use serde_json::Value;
@@ -128,7 +129,7 @@ fn output(command: &mut Command) -> Result<String, String> {
 }
 
 fn equal(what: &str, found: usize, expected: usize) -> Result<(), String> {
-    println!("{what}: {found}");
+    say!("{what}: {found}");
     match found == expected {
         true => Ok(()),
         false => Err(format!("{found} {what} are read, not {expected}")),
@@ -185,7 +186,7 @@ fn picture(run: &Run, folder: &Path) -> Result<(), String> {
         &[&shot, "--window-size=1200,900", &page],
     ))?;
     let bytes = fs::metadata(&picture).map_or(0, |about| about.len());
-    println!("{}: {bytes} bytes", picture.display());
+    say!("{}: {bytes} bytes", picture.display());
     match bytes > BLANK {
         true => Ok(()),
         false => Err(format!("{} is blank", picture.display())),

@@ -5,6 +5,7 @@
 //! # Law
 //! A run that finds no test to run fails: a filter that matches nothing proves nothing.
 
+use crate::out::say;
 use crate::packages::in_path;
 use crate::steps::{self, Outcome, Step, Steps};
 use crate::told;
@@ -17,7 +18,7 @@ const ALL_BINARIES: &str = "--no-fail-fast";
 
 /// Runs one wide look as a command of its own.
 pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
-    println!(
+    say!(
         "{name} needs minutes; what it makes lies in {}",
         steps::target_folder().join(name).display()
     );
@@ -248,7 +249,7 @@ fn tests_within(silence: Duration, mut command: Command) -> Outcome {
     if let Some(folder) = command.get_current_dir() {
         list.current_dir(folder);
     }
-    println!("{}", steps::shown(&command));
+    say!("{}", steps::shown(&command));
     match list.output() {
         Err(fault) => Outcome::failed(format!("did not start: {fault}")),
         Ok(listed) if !listed.status.success() => {

@@ -4,6 +4,7 @@
 //! next to nothing of the processors. So ranks wait for what is under way, as they do not where the
 //! network is a copy in memory. A message takes some 20 µs beside that; each rank has a core of its own.
 
+#[allow(clippy::print_stderr)] // as tests of other crates speak
 #[path = "../../crates/dataflow-mpi/tests/hosts/mod.rs"]
 mod hosts;
 
@@ -79,13 +80,14 @@ const PORT: u16 = 4000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::out::say;
     use std::time::Instant;
 
     #[test]
     fn a_wire_lets_through_what_was_asked_and_no_more() {
         let wire = match Wire::new("80mbit") {
             Ok(wire) => wire,
-            Err(fault) => return eprintln!("skipped: {fault}"),
+            Err(fault) => return say!("skipped: {fault}"),
         };
         // 4 MB take 0.4 s, less what a full queue lets through at once.
         let server = "import socket; s = socket.create_server(('', 4000)); c, _ = s.accept(); \
