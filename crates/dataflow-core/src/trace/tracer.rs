@@ -6,10 +6,10 @@ use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumbe
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
 use crate::space::Spelling;
+use crate::stderr;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, held};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -349,12 +349,10 @@ fn tell(hear: &dyn Fn(Trace), trace: Trace) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(trace))) {
         // Dropped, it might panic again.
         std::mem::forget(panic);
-        // Not `eprintln!`, which panics where stderr is closed.
         let text = "who was to hear of it has panicked (`Tracer::telling`)";
-        let _ = writeln!(
-            std::io::stderr(),
+        stderr::say(format_args!(
             "dataflow: the trace of {name:?} is lost: {text}"
-        );
+        ));
     }
 }
 
