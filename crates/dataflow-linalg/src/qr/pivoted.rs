@@ -167,7 +167,7 @@ impl<T: Scalar> Pivoted<'_, T> {
         let Some(outer) = &self.outer else {
             return Ok(inner);
         };
-        let q = copy(&Top(&inner), self.a, (self.a.rows(), k), on)?;
+        let q = copy(&Corner(&inner), self.a, (self.a.rows(), k), on)?;
         let way = (Side::Left, Op::NoTranspose);
         let turn = Apply::new(self.a, outer, way, &q, backend)?;
         turn.run(on)?;
@@ -203,18 +203,28 @@ impl<T: Scalar> Pivoted<'_, T> {
         backend: Backend,
         on: &dyn Executor,
     ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
-        let (k, n, nrhs) = (self.inner.rows(), self.a.cols(), b.cols());
         let mut reports = Vec::new();
-        let mut turn = |matrix: &TiledMatrix<T>, q, c: &TiledMatrix<T>| {
-            let turn = Apply::new(matrix, q, (Side::Left, Op::ConjTranspose), c, backend)?;
-            reports.push(turn.run(on)?);
-            Ok::<_, LinalgError>(())
-        };
         if let Some(outer) = &self.outer {
-            turn(self.a, outer, b)?;
+            let way = (Side::Left, Op::ConjTranspose);
+            reports.push(Apply::new(self.a, outer, way, b, backend)?.run(on)?);
         }
-        let c = copy(&Top(b), b, (k, nrhs), on)?;
-        turn(&self.inner, &self.q, &c)?;
+        let (x, solved) = self.solve_inner(b, backend, on)?;
+        reports.push(solved);
+        Ok((x, joined(reports)))
+    }
+
+    /// The same with S in place of A: of `b` the first rows are read, as many as S has.
+    fn solve_inner(
+        &self,
+        b: &TiledMatrix<T>,
+        backend: Backend,
+        on: &dyn Executor,
+    ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+        let (k, n, nrhs) = (self.inner.rows(), self.a.cols(), b.cols());
+        let c = copy(&Corner(b), b, (k, nrhs), on)?;
+        let way = (Side::Left, Op::ConjTranspose);
+        let turn = Apply::new(&self.inner, &self.q, way, &c, backend)?;
+        let mut reports = vec![turn.run(on)?];
         let y = copy(&|_: usize, _: usize| T::zero(), b, (n, nrhs), on)?;
         if self.rank() == n {
             let solve = Solve::new(&self.inner, Op::NoTranspose, &c, &y, backend)?;
@@ -222,8 +232,8 @@ impl<T: Scalar> Pivoted<'_, T> {
         } else if self.rank() > 0 {
             // [R₁ R₂]·Y = C, by the factors of the adjoint
             let r = triangle(&self.inner, on)?;
-            let r = copy(&Top(&r), &self.inner, (self.rank(), n), on)?;
-            let c = copy(&Top(&c), b, (self.rank(), nrhs), on)?;
+            let r = copy(&Corner(&r), &self.inner, (self.rank(), n), on)?;
+            let c = copy(&Corner(&c), b, (self.rank(), nrhs), on)?;
             let options = self.q.options();
             reports.push(wide(&r, &c, &y, (options, backend), Look::Never, on)?);
         }
@@ -287,8 +297,9 @@ pub fn least_squares_minimum_norm<T: Scalar>(
 /// A⁺, the pseudo-inverse of A (Moore and Penrose), n × m and spread like A; the rank that was found,
 /// and what all graphs cost together. For A of full rank A⁺·A or A·A⁺ is the unit matrix.
 ///
-/// Arguments and errors are those of [`least_squares_minimum_norm`]. The shortest solutions for all unit vectors: about
-/// 4·m²·n flops beside the factorisation, and two matrices of m × m and n × m.
+/// Arguments and errors are those of [`least_squares_minimum_norm`]. The shortest solutions for all unit
+/// vectors of the triangle, times Q₁ᴴ of a tall A. With k = min(m, n), beside the factorisation about
+/// 4·m·n·k flops, A⁺ and up to five matrices of n × k.
 ///
 /// # Examples
 /// ```
@@ -311,10 +322,22 @@ pub fn pseudo_inverse<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
-    let m = a.rows();
+    let factors = pivoted(a, rcond, options, backend, on)?;
+    let (m, n) = (a.rows(), a.cols());
     let one = |row: usize, col: usize| if row == col { T::one() } else { T::zero() };
-    let unit = copy(&one, a, (m, m), on)?;
-    least_squares_minimum_norm(a, &unit, rcond, options, backend, on)
+    let unit = copy(&one, a, (m.min(n), m.min(n)), on)?;
+    let (mut inverse, solved) = factors.solve_inner(&unit, backend, on)?;
+    let rank = factors.rank();
+    let mut reports = vec![solved];
+    if let Some(outer) = &factors.outer {
+        // A⁺ = [S⁺ 0]·Q₁ᴴ
+        inverse = copy(&Corner(&inverse), a, (n, m), on)?;
+        let way = (Side::Right, Op::ConjTranspose);
+        reports.push(Apply::new(a, outer, way, &inverse, backend)?.run(on)?);
+        reports.push(expect_solution(&inverse, on)?);
+    }
+    reports.push(factors.report);
+    Ok((inverse, rank, joined(reports)))
 }
 
 /// A matrix of another shape that is cut and spread like one, with entries of which each rank knows
@@ -329,19 +352,22 @@ fn copy<T: Scalar>(
     Ok(copy.map_err(LinalgError::Run)?.0)
 }
 
-/// The rows of a matrix, and zeros below them. Whatever is cut and spread like the matrix has its
+/// A matrix, and zeros below and right of it. Whatever is cut and spread like the matrix has its
 /// tiles where the matrix has them.
-struct Top<'a, T: Scalar>(&'a TiledMatrix<T>);
+struct Corner<'a, T: Scalar>(&'a TiledMatrix<T>);
 
-impl<T: Scalar> Entries<T> for Top<'_, T> {
+impl<T: Scalar> Entries<T> for Corner<'_, T> {
     fn entry(&self, row: usize, col: usize) -> T {
-        match row < self.0.rows() {
+        match row < self.0.rows() && col < self.0.cols() {
             true => self.0.entry(row, col),
             false => T::zero(),
         }
     }
 
     fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        if col >= self.0.cols() {
+            return into.fill(T::zero());
+        }
         let height = rows.end.min(self.0.rows()).saturating_sub(rows.start);
         let (above, below) = into.split_at_mut(height);
         self.0.column(rows.start..rows.start + height, col, above);

@@ -12,9 +12,10 @@ use crate::qr::{
     least_squares_ratio, pivoted, pseudo_inverse, solution_ratio,
 };
 use crate::scalar::{Scalar, c32, c64};
-use dataflow_core::port::{Executor, Inline, Shuffled};
+use dataflow_core::port::{Block, Executor, Heap, Inline, Memory, Shuffled};
 use dataflow_core::rank::Rank;
 use faer::Mat;
+use std::sync::{Arc, Mutex};
 
 /// LAPACK's threshold.
 const LARGEST_RATIO: f64 = 30.0;
@@ -270,6 +271,55 @@ fn pivoted_factors_are_those_of_the_matrix_with_the_strongest_columns_first() {
         check::<f32>(shape, 5);
         check::<c32>(shape, 25);
     }
+}
+
+/// Memory that counts: bytes that are lent, and the most that were at a time.
+#[derive(Clone, Default)]
+struct Counted(Arc<Mutex<[usize; 2]>>);
+
+struct CountedBlock(Box<dyn Block>, Counted);
+
+impl Memory for Counted {
+    fn allocate(&self, bytes: usize) -> Box<dyn Block> {
+        let mut lent = self.0.lock().unwrap();
+        lent[0] += bytes;
+        lent[1] = lent[1].max(lent[0]);
+        Box::new(CountedBlock(Heap.allocate(bytes), self.clone()))
+    }
+}
+
+impl Block for CountedBlock {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for CountedBlock {
+    fn drop(&mut self) {
+        let bytes = self.bytes().len();
+        self.1.0.lock().unwrap()[0] -= bytes;
+    }
+}
+
+/// The unit matrix of a tall matrix's height is as large as the square of it.
+#[test]
+fn the_pseudo_inverse_of_a_tall_matrix_takes_memory_for_matrices_of_its_shape_alone() {
+    let (m, n) = (2000, 3);
+    let counted = Counted::default();
+    let memory: Arc<dyn Memory> = Arc::new(counted.clone());
+    let layout = Layout::general(m, n, 8).unwrap();
+    let entry = |i: usize, j: usize| ((i * (j + 2)) % 7) as f64 + (i % (j + 2)) as f64;
+    let a = TiledMatrix::<f64>::from_entries_in(layout, memory, &entry);
+    let options = Options::of_order(8);
+    let (inverse, rank, _) = pseudo_inverse(&a, None, options, Backend::Auto, &Inline).unwrap();
+    assert_eq!((rank, inverse.rows(), inverse.cols()), (n, n, m));
+    let [_, most] = *counted.0.lock().unwrap();
+    let of_a = m * n * size_of::<f64>();
+    assert!(most < 20 * of_a, "{most} bytes for A of {of_a}");
 }
 
 #[test]
