@@ -18,7 +18,7 @@ use crate::kernel::gram::{
     ColumnsView, PANEL, RowsView, add_products, add_products_of_rows, place, square, suits_rows,
 };
 use crate::kernel::scratch::with_scratch;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemqrt, geqrt};
+use crate::kernel::{Backend, Diagonal, LARGEST_WHOLE, Op, Side, Triangle, gemqrt, geqrt};
 use crate::matrix::{Format, Tile};
 use crate::qr::order::default_inner_block;
 use crate::scalar::{Scalar, c64};
@@ -33,7 +33,8 @@ use std::sync::Arc;
 /// Rows of A and of B.
 pub(super) type RowBlock<'a, T> = (ArrayView2<'a, T>, ArrayView2<'a, T>);
 
-/// [R, Qᴴ·B] by products, if they are good enough: n × (n + nrhs), zero below the diagonal.
+/// [R, Qᴴ·B] by products, if they are good enough and there are not more than [`LARGEST_WHOLE`] columns:
+/// n × (n + nrhs), zero below the diagonal.
 ///
 /// m·n² flops and 2·m·n for each column of B; for each try.
 pub(super) fn by_products<T: Scalar>(
@@ -51,6 +52,9 @@ fn two_tries<T: Scalar, W: Scalar>(
     memory: &Arc<dyn Memory>,
 ) -> Option<Tile<T>> {
     let n = rows.0.ncols();
+    if n > LARGEST_WHOLE {
+        return None;
+    }
     // Of columns that are orthogonal ‖R⁻¹‖ is √n.
     let usual = 4.0 * (n as f64).sqrt();
     // f64 has digits to spare for what f32 keeps.

@@ -33,7 +33,7 @@ use ndarray::{Array2, ArrayView2, ShapeBuilder, s};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a block; the last has up to twice as many less one.
+/// Rows of a block, or as many as columns if these are more; the last has up to twice as many less one.
 const BLOCK: usize = 4096;
 /// Triangles that become one.
 const FAN_IN: u32 = 16;
@@ -56,7 +56,8 @@ pub fn is_tall_and_skinny(m: usize, n: usize) -> bool {
 ///
 /// m·n² flops and 2·m·n for each column of B if the blocks of rows are well conditioned, three times
 /// as many if they are not. Where they are nearly rank deficient, 2·m·n² by reflectors beside these.
-/// Beside A and B it takes n·(n + nrhs) numbers for each 4096 rows, and a few blocks for each worker.
+/// Of more than 256 columns it is by reflectors at once. Beside A and B it takes n·(n + nrhs) numbers for
+/// each 4096 rows, and a few blocks for each worker.
 ///
 /// # Errors
 /// The first entry of A or B that is not finite; shapes that do not fit;
@@ -127,7 +128,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
         b: ArrayView2<'a, T>,
         backend: Backend,
     ) -> Result<Self, LinalgError> {
-        Self::cut((a, b), backend, BLOCK)
+        Self::cut((a, b), backend, BLOCK.max(a.ncols()))
     }
 
     /// The same in blocks of so many rows, no fewer than columns.

@@ -357,3 +357,27 @@ fn the_public_call_takes_its_own_blocks_and_wrong_shapes_are_refused() {
     assert!(!is_tall_and_skinny(BLOCK - 1, 1) && !is_tall_and_skinny(1_000_000, 65));
     assert!(!is_tall_and_skinny(1_000_000, 0));
 }
+
+/// faer's Cholesky had scratch for 256 columns, and blocks were lower than they were wide.
+#[test]
+fn wider_matrices_than_products_are_for_are_solved_too() {
+    let (m, n) = (300, 280);
+    let a = array::<c64>(&turned::<c64>(&random(m, n, 3)));
+    let b = sides::<c64>(m, 1);
+    let (x, _) = tall_least_squares(a.view(), b.view(), Backend::Auto, &Inline).unwrap();
+    assert!(ratio(a.view(), b.view(), &x) < LARGEST_RATIO);
+    let zero = Array2::<f64>::zeros((1, 1));
+    for (m, n) in [(2 * BLOCK, BLOCK + 4), (3 * BLOCK, BLOCK), (5 * BLOCK, 3)] {
+        let (a, b) = (
+            zero.broadcast((m, n)).unwrap(),
+            zero.broadcast((m, 1)).unwrap(),
+        );
+        let space = Tall::new(a, b, Backend::Auto).unwrap();
+        for i in 0..space.counts[0] {
+            assert!(
+                space.rows(i).len() >= n.max(BLOCK),
+                "block {i} of {m} x {n}"
+            );
+        }
+    }
+}
