@@ -39,7 +39,7 @@ impl ReadError {
             Reason::Io(_) => "input_unreadable",
             Reason::DoesNotFit { .. } => "does_not_fit",
             Reason::ComplexAsReal(_) => "complex_as_real",
-            Reason::Shape(_) => "wrong_shape",
+            Reason::Shape(_) | Reason::NotItsAdjoint(_) => "wrong_shape",
             Reason::AlreadyRead => "already_read",
             _ => "malformed_input",
         }
@@ -178,6 +178,9 @@ pub enum Reason {
     ComplexAsReal(Precision),
     /// The layout has another shape than the file.
     Shape(ShapeError),
+    /// The layout keeps the lower triangle alone, of which the rest would be taken for the adjoint; the
+    /// matrix has this symmetry instead.
+    NotItsAdjoint(Symmetry),
     /// Entries were read before: not all are left.
     AlreadyRead,
 }
@@ -269,6 +272,11 @@ impl fmt::Display for Reason {
                 "the matrix is complex, but was asked for in {precision} (must be c32 or c64)"
             ),
             Reason::Shape(error) => error.fmt(f),
+            Reason::NotItsAdjoint(symmetry) => write!(
+                f,
+                "the upper triangle of a {symmetry} matrix is not the adjoint of the lower one, which alone \
+                 was asked for (take Layout::general)"
+            ),
             Reason::AlreadyRead => {
                 f.write_str("entries were read before (a file is read once: open it anew)")
             }

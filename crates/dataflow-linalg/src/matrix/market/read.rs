@@ -143,7 +143,8 @@ impl<R: BufRead> Reader<R> {
     /// positions summed in the order of the file.
     ///
     /// - `layout`: of the file's shape; with [`Structure::Lower`] what lies above the diagonal is
-    ///   checked, mirrored and not kept
+    ///   checked, mirrored and not kept, for matrices that are their adjoint, or general ones of which the
+    ///   lower triangle is meant
     /// - `limit`: bytes that the tiles may take, see [`physical_memory`]
     ///
     /// Allocates the tiles and nothing else of the matrix's size. A file is read once: for another
@@ -152,7 +153,8 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// [`Reason::AlreadyRead`] if an entry was read before, or looked for. If the matrix does not fit
     /// (before anything is allocated), a real type is asked for a complex matrix, or the layout has
-    /// another shape: then no entry is read, and the reader may be asked again. If a value is out of
+    /// another shape, or keeps the lower triangle alone of a matrix that is skew-symmetric, or symmetric and
+    /// complex: then no entry is read, and the reader may be asked again. If a value is out of
     /// range of `T`, or an entry breaks the rules.
     pub fn read_tiled<T: Scalar>(
         &mut self,
@@ -183,6 +185,15 @@ impl<R: BufRead> Reader<R> {
         let Header { rows, cols, .. } = self.header;
         if self.header.is_complex() && !T::IS_COMPLEX {
             return Err(Reason::ComplexAsReal(T::PRECISION));
+        }
+        let symmetry = self.header.symmetry;
+        let is_adjoint = match symmetry {
+            Symmetry::General | Symmetry::Hermitian => true,
+            Symmetry::Symmetric => !self.header.is_complex(),
+            Symmetry::SkewSymmetric => false,
+        };
+        if layout.structure() == Structure::Lower && !is_adjoint {
+            return Err(Reason::NotItsAdjoint(symmetry));
         }
         let (found, expected) = ((layout.rows(), layout.cols()), (rows, cols));
         ShapeError::check("the layout", found, expected).map_err(Reason::Shape)?;

@@ -204,6 +204,10 @@ mod tests {
                     assert!(!lower || symmetry == Symmetry::Hermitian && !T::IS_COMPLEX);
                     continue;
                 };
+                // Of a matrix that is not its adjoint the lower triangle alone is not read.
+                if lower && T::IS_COMPLEX && symmetry == Symmetry::Symmetric {
+                    continue;
+                }
                 let b = read::<T>(&text, square(structure));
                 let bits = |a: &TiledMatrix<T>| {
                     let entries = a.to_column_major().unwrap();

@@ -597,3 +597,48 @@ fn a_file_is_read_once() {
     assert!(matches!(refusal.reason(), Reason::DoesNotFit { .. }));
     assert_eq!(read(&mut reader, 1 << 30).unwrap().get(0, 0), Some(1e-60));
 }
+
+/// Of a matrix whose lower triangle is stored the rest is taken for its adjoint.
+#[test]
+fn a_lower_layout_is_for_matrices_that_are_their_adjoint() {
+    let lower = |words: &str, entry: &str| {
+        let text = file(
+            &format!("coordinate {words}"),
+            &["2 2 1", &format!("2 1 {entry}")],
+        );
+        let mut reader = Reader::new("a.mtx", &text[..]).unwrap();
+        let layout = Layout::lower(2, 2).unwrap();
+        let read = reader.read_tiled::<c64>(layout, Arc::new(Heap), 1 << 20);
+        read.map(|a| a.get(1, 0).unwrap())
+            .map_err(|error| (error.kind(), error.to_string()))
+    };
+    for words in [
+        "real symmetric",
+        "integer symmetric",
+        "real general",
+        "complex general",
+    ] {
+        let entry = if words.starts_with("complex") {
+            "3 0"
+        } else {
+            "3"
+        };
+        assert_eq!(lower(words, entry), Ok(c64::new(3.0, 0.0)), "{words}");
+    }
+    assert_eq!(lower("complex hermitian", "3 4"), Ok(c64::new(3.0, 4.0)));
+    assert_eq!(lower("pattern symmetric", ""), Ok(c64::new(1.0, 0.0)));
+    for (words, entry, what) in [
+        ("real skew-symmetric", "3", "skew-symmetric"),
+        ("integer skew-symmetric", "3", "skew-symmetric"),
+        ("complex skew-symmetric", "3 4", "skew-symmetric"),
+        ("complex symmetric", "3 4", "symmetric"),
+    ] {
+        let (kind, text) = lower(words, entry).unwrap_err();
+        assert_eq!(kind, "wrong_shape", "{words}: {text}");
+        let says = text.contains(what) && text.contains("Layout::general");
+        assert!(
+            says && text.starts_with("a.mtx: line 2: "),
+            "{words}: {text}"
+        );
+    }
+}
