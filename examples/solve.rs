@@ -220,7 +220,7 @@ fn right_hand_sides<T: Scalar>(
         Some(file) => b.fill(&Matrix::<T>::read(file, layout, 3, runtime)?, runtime)?,
         None => b.fill(&|_: usize, _: usize| T::one(), runtime)?,
     };
-    b.scan(runtime)?;
+    b.scan(runtime).map_err(LinalgError::in_right_hand_sides)?;
     Ok(b)
 }
 

@@ -302,7 +302,7 @@ fn the_first_entry_in_column_order_that_is_not_finite_is_named() {
                 for on in schedules {
                     let failed = factor(&lower(N, nb, &entries), Backend::Auto, &**on).unwrap_err();
                     assert!(
-                        matches!(failed, LinalgError::NotFinite { row, col }
+                        matches!(failed, LinalgError::NotFinite { row, col, .. }
                             if (row, col) == (first.0 as u64, first.1 as u64)),
                         "{first:?}, nb = {nb}: {failed}"
                     );

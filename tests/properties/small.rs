@@ -288,7 +288,7 @@ proptest! {
         for refused in refused {
             let named = matches!(
                 refused,
-                Some(LinalgError::NotFinite { row: r, col: c }) if (r, c) == (row as u64, col as u64)
+                Some(LinalgError::NotFinite { row: r, col: c, .. }) if (r, c) == (row as u64, col as u64)
             );
             prop_assert!(named, "({row}, {col}): {refused:?}");
         }

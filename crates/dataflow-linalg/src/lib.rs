@@ -44,7 +44,7 @@ pub mod whole;
 #[cfg(test)]
 mod scales;
 
-pub use error::LinalgError;
+pub use error::{Given, LinalgError};
 // Crates of which types stand in what is public here.
 pub use {faer, ndarray, num_complex};
 

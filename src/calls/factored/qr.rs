@@ -427,7 +427,8 @@ impl<T: Scalar> Orthogonal<T> {
     ) -> Option<Result<Array2<T>, LinalgError>> {
         let (r, [v, t]) = (self.a.tile(0, 0)?, self.q.tile()?);
         let solved = || {
-            let tile = whole::finite_tile_of(b.dim(), &NdarrayEntries(b), &heap())?;
+            let tile = whole::finite_tile_of(b.dim(), &NdarrayEntries(b), &heap())
+                .map_err(LinalgError::in_right_hand_sides)?;
             let full = self.full_rank.get_or_init(|| whole::expect_full_rank(&r));
             full.clone()?;
             let x = whole::least_squares_with_qr((&r, &v, &t), self.is_adjoint, tile)?;
@@ -458,7 +459,7 @@ impl<T: Scalar> Orthogonal<T> {
         on: &dyn Executor,
     ) -> Result<TiledMatrix<T>, LinalgError> {
         expect_rows((b.rows(), b.cols()), self.n_equations())?;
-        b.scan(on)?;
+        b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
         let layout = alike(b, Layout::general(self.n_unknowns(), b.cols(), b.nb()))?;
         let zeros = |_: usize, _: usize| T::zero();
         let x = TiledMatrix::beside(layout, b.memory(), &zeros, on);
@@ -501,7 +502,7 @@ impl<T: Scalar> Orthogonal<T> {
     fn q_adjoint_times(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
         self.expect_tall()?;
         expect_rows((b.rows(), b.cols()), self.n_equations())?;
-        b.scan(on)?;
+        b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
         steps::apply_q_adjoint((&self.a, &self.q), b, on)
     }
 

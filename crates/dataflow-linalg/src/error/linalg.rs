@@ -55,6 +55,8 @@ pub enum LinalgError {
     Argument(String),
     /// An entry that would be read is NaN or infinite: the first in column order, from 0.
     NotFinite {
+        /// Of which of the matrices that were given.
+        of: Given,
         /// Its row.
         row: u64,
         /// Its column.
@@ -74,6 +76,28 @@ pub enum LinalgError {
     },
     /// The run itself failed.
     Run(Error),
+}
+
+/// Which of the two matrices of A·X = B.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::{Given, LinalgError, qr};
+/// let a = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |_, _| 1.0);
+/// let b = TiledMatrix::from_fn(Layout::general(3, 1, 2)?, |i, _| [1.0, f64::NAN, 2.0][i]);
+/// let solved = qr::least_squares(&a, &b, qr::Options::of_order(2), Backend::Auto, &Inline);
+/// assert!(matches!(solved, Err(LinalgError::NotFinite { of: Given::RightHandSides, row: 1, .. })));
+/// # Ok::<(), LinalgError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// A, or the only matrix.
+    Matrix,
+    /// B.
+    RightHandSides,
 }
 
 /// Kinds of failures of bodies, as reports name them.
@@ -106,6 +130,30 @@ impl LinalgError {
                 Some(*index)
             }
             _ => None,
+        }
+    }
+
+    /// The same of right-hand sides, if it is of an entry: who looks through a matrix does not know what it
+    /// is for.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_linalg::LinalgError;
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// let b = TiledMatrix::from_fn(Layout::general(2, 1, 2)?, |i, _| [1.0, f64::NAN][i]);
+    /// let found = b.scan(&Inline).map_err(LinalgError::in_right_hand_sides).unwrap_err();
+    /// assert!(found.to_string().starts_with("right-hand sides are not finite: entry (1, 0)"));
+    /// # Ok::<(), LinalgError>(())
+    /// ```
+    pub fn in_right_hand_sides(self) -> Self {
+        match self {
+            LinalgError::NotFinite { row, col, .. } => LinalgError::NotFinite {
+                of: Given::RightHandSides,
+                row,
+                col,
+            },
+            error => error,
         }
     }
 
@@ -146,6 +194,7 @@ impl LinalgError {
             (SINGULAR, Some(index)) => LinalgError::Singular { index },
             (OVERFLOW, Some(col)) => LinalgError::Overflow { col },
             (NOT_FINITE, Some(order)) => LinalgError::NotFinite {
+                of: Given::Matrix,
                 row: order % rows as u64,
                 col: order / rows as u64,
             },
@@ -178,9 +227,13 @@ impl fmt::Display for LinalgError {
                 "matrix is rank deficient: its rank is about {rank} of {full} (must be full; \
                  least_squares_minimum_norm solves whatever the rank)"
             ),
-            LinalgError::NotFinite { row, col } => write!(
+            LinalgError::NotFinite { of, row, col } => write!(
                 f,
-                "matrix is not finite: entry ({row}, {col}), counted from 0, is NaN or infinite"
+                "{} not finite: entry ({row}, {col}), counted from 0, is NaN or infinite",
+                match of {
+                    Given::Matrix => "matrix is",
+                    Given::RightHandSides => "right-hand sides are",
+                }
             ),
             LinalgError::Overflow { col } => write!(
                 f,
@@ -266,10 +319,10 @@ mod tests {
             let error = through_a_run(|| LinalgError::not_finite(row, col, 7), 7);
             assert_eq!((error.name(), error.index()), ("not_finite", None));
             assert!(error.to_string().contains(&format!("({row}, {col})")));
-            let LinalgError::NotFinite { row: r, col: c } = error else {
+            let LinalgError::NotFinite { of, row: r, col: c } = error else {
                 panic!("{error:?}");
             };
-            assert_eq!((r, c), (row as u64, col as u64));
+            assert_eq!((of, r, c), (Given::Matrix, row as u64, col as u64));
         }
     }
 

@@ -8,7 +8,7 @@
 
 mod linalg;
 
-pub use linalg::LinalgError;
+pub use linalg::{Given, LinalgError};
 
 use std::fmt;
 

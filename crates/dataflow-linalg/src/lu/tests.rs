@@ -367,7 +367,7 @@ fn what_is_no_general_finite_matrix_is_refused_by_name() {
             }
         });
         let failed = factor(&a, &Pivots::new(&a), Backend::Auto, &Inline).unwrap_err();
-        let LinalgError::NotFinite { row: r, col: c } = failed else {
+        let LinalgError::NotFinite { row: r, col: c, .. } = failed else {
             panic!("{failed}")
         };
         assert_eq!((r, c), (row as u64, col as u64));
@@ -649,7 +649,7 @@ fn what_is_not_finite_is_named_before_an_inverse_or_incremental_pivoting_and_end
             inverse(made(), Backend::Auto, &Inline).err().unwrap(),
         ];
         for refused in refused {
-            let LinalgError::NotFinite { row: r, col: c } = refused else {
+            let LinalgError::NotFinite { row: r, col: c, .. } = refused else {
                 panic!("{refused}")
             };
             assert_eq!((r, c), (row as u64, col as u64));

@@ -69,7 +69,10 @@ pub fn least_squares<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     expect_fit(a, b)?;
-    let looks = [a.scan(on)?, b.scan(on)?];
+    let looks = [
+        a.scan(on)?,
+        b.scan(on).map_err(LinalgError::in_right_hand_sides)?,
+    ];
     let solution = alike(b.layout(), (a.cols(), b.cols()))?;
     let zeros = TiledMatrix::<T>::beside(solution, b.memory(), &|_, _| T::zero(), on);
     let (x, fill) = zeros.map_err(LinalgError::Run)?;

@@ -190,7 +190,7 @@ impl<T: Scalar> Pivoted<'_, T> {
         on: &dyn Executor,
     ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
         expect_fit(self.a, b)?;
-        let look = b.scan(on)?;
+        let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
         let (x, solved) = self.solve_finite(b, backend, on)?;
         Ok((x, joined([look, solved])))
     }
@@ -287,7 +287,7 @@ pub fn least_squares_minimum_norm<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
     expect_fit(a, b)?;
-    let look = b.scan(on)?;
+    let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
     let factors = pivoted(a, rcond, options, backend, on)?;
     let (x, solved) = factors.solve_finite(b, backend, on)?;
     let rank = factors.rank();

@@ -308,7 +308,10 @@ pub fn solve<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Mixed<T>, LinalgError> {
     expect_fit(a, b)?;
-    let looks = vec![a.scan(on)?, b.scan(on)?];
+    let looks = vec![
+        a.scan(on)?,
+        b.scan(on).map_err(LinalgError::in_right_hand_sides)?,
+    ];
     let mut attempt = Attempt {
         a,
         b,

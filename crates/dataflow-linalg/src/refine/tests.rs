@@ -274,7 +274,7 @@ fn what_has_no_factor_at_all_or_does_not_fit_is_an_error() {
     for structure in [Structure::Lower, Structure::General] {
         let error = failed(structure, &spoiled, &b);
         assert!(
-            matches!(error, LinalgError::NotFinite { row: 7, col: 2 }),
+            matches!(error, LinalgError::NotFinite { row: 7, col: 2, .. }),
             "{error}"
         );
     }

@@ -105,7 +105,7 @@ pub fn least_squares<T: Scalar>(
     let a = finite_tile_of((m, n), a, &KEPT)?;
     let a = if m < n { adjoint_of(&a, &KEPT) } else { a };
     let Qr { r, v, t } = Qr::of_tile(a);
-    let b = finite_tile_of((m, cols), b, &KEPT)?;
+    let b = finite_tile_of((m, cols), b, &KEPT).map_err(LinalgError::in_right_hand_sides)?;
     expect_full_rank(&r)?;
     least_squares_with_qr((&r, &v, &t), m < n, b)
 }

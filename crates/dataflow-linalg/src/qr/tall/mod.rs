@@ -21,7 +21,7 @@ mod tests;
 
 use super::least_squares::expect_independent;
 use super::reflectors::Options;
-use crate::error::LinalgError;
+use crate::error::{Given, LinalgError};
 use crate::kernel::{Backend, Op, solve_leading};
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -169,7 +169,8 @@ impl<'a, T: Scalar> Tall<'a, T> {
         let run = T::run_tiles(&self.erased(), &[], on);
         run.map_err(|error| match LinalgError::of_run(error, m) {
             // Columns of B are counted on from those of A.
-            LinalgError::NotFinite { row, col } if col >= n as u64 => LinalgError::NotFinite {
+            LinalgError::NotFinite { row, col, .. } if col >= n as u64 => LinalgError::NotFinite {
+                of: Given::RightHandSides,
                 row,
                 col: col - n as u64,
             },

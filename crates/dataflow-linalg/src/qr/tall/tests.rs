@@ -3,7 +3,7 @@
 //! memory.
 
 use super::{BLOCK, Tall, block, is_tall_and_skinny, tall_least_squares};
-use crate::error::LinalgError;
+use crate::error::{Given, LinalgError};
 use crate::kernel::Backend;
 use crate::kernel::gram::suits_rows;
 use crate::matrix::convert::NdarrayEntries;
@@ -260,13 +260,15 @@ fn the_first_entry_that_is_not_finite_is_named_those_of_a_first() {
             places.iter().for_each(|at| both[*at] = bad);
             let (a, b) = (both.slice(s![.., ..4]), both.slice(s![.., 4..]));
             match solved(a, b, 32, &Shuffled::new(1)).unwrap_err() {
-                LinalgError::NotFinite { row, col } => (row, col),
+                LinalgError::NotFinite { of, row, col } => (of, row, col),
                 other => panic!("{other}"),
             }
         };
-        assert_eq!(refused(&[(7, 2)]), (7, 2));
-        assert_eq!(refused(&[(3, 2), (150, 1), (199, 1), (0, 4)]), (150, 1));
-        assert_eq!(refused(&[(199, 4), (0, 5)]), (199, 0));
+        let (of_a, of_b) = (Given::Matrix, Given::RightHandSides);
+        assert_eq!(refused(&[(7, 2)]), (of_a, 7, 2));
+        let several = [(3, 2), (150, 1), (199, 1), (0, 4)];
+        assert_eq!(refused(&several), (of_a, 150, 1));
+        assert_eq!(refused(&[(199, 4), (0, 5)]), (of_b, 199, 0));
     }
     check(f64::NAN);
     check(f64::NEG_INFINITY);

@@ -1,11 +1,13 @@
 //! What solutions must be, whatever the matrix; errors; and the same bits under every schedule.
 
+use crate::error::Given;
 use crate::kernel::Backend;
 use crate::matrix::generate::Random;
 use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatrix};
 use crate::needs;
-use crate::qr::{Options, Reflectors, Tree, factor, form, least_squares};
+use crate::qr::{self, Options, Reflectors, Tree, factor, form, least_squares};
 use crate::scalar::{Scalar, c32, c64};
+use crate::{refine, whole};
 use dataflow_core::port::{Inline, Shuffled};
 use dataflow_core::rank::Rank;
 
@@ -253,4 +255,57 @@ fn what_no_solution_removes_is_orthogonal_to_the_matrix() {
     check::<f64>();
     check::<c32>();
     check::<c64>();
+}
+
+/// Row 3 of column 0 may be of either.
+#[test]
+fn an_entry_that_is_not_finite_is_of_the_matrix_or_of_the_right_hand_sides() {
+    let (n, options) = (5, Options::of_order(2));
+    let side = |bad: f64| {
+        let entry = move |i: usize, _: usize| if i == 3 { bad } else { 1.0 };
+        TiledMatrix::from_fn(Layout::general(n, 1, 2).unwrap(), entry)
+    };
+    let matrix = |bad: f64| {
+        let entry = move |i: usize, j: usize| match (i, j) {
+            (3, 0) => bad,
+            _ => f64::from(i == j),
+        };
+        TiledMatrix::from_fn(Layout::general(n, n, 2).unwrap(), entry)
+    };
+    let (auto, on) = (Backend::Auto, &Inline);
+    for (of, a, b) in [
+        (Given::Matrix, f64::NAN, f64::NAN),
+        (Given::RightHandSides, 0.0, f64::NAN),
+    ] {
+        let (whole_a, whole_b) = (matrix(a), side(b));
+        let entries = |x: &TiledMatrix<f64>, i, j| x.get(i, j).unwrap();
+        let (entry, of_side) = (
+            |i, j| entries(&whole_a, i, j),
+            |i, j| entries(&whole_b, i, j),
+        );
+        let kept = matrix(if a.is_nan() { 0.0 } else { a });
+        let factors = qr::pivoted(&kept, None, options, auto, on).unwrap();
+        let mut refused = vec![
+            qr::least_squares(&matrix(a), &side(b), options, auto, on).map(drop),
+            refine::solve(&matrix(a), &side(b), auto, on).map(drop),
+            whole::least_squares((n, n), &entry, 1, &of_side).map(drop),
+        ];
+        if of == Given::RightHandSides {
+            refused.push(factors.solve(&side(b), auto, on).map(drop));
+            let solved =
+                qr::least_squares_minimum_norm(&matrix(a), &side(b), None, options, auto, on);
+            refused.push(solved.map(drop));
+        }
+        for (call, refused) in refused.into_iter().enumerate() {
+            let refused = refused.unwrap_err();
+            let expected = match of {
+                Given::Matrix => "matrix is not finite: entry (3, 0)",
+                Given::RightHandSides => "right-hand sides are not finite: entry (3, 0)",
+            };
+            assert!(
+                refused.to_string().starts_with(expected),
+                "{call}: {refused}"
+            );
+        }
+    }
 }
