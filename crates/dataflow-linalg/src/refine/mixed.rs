@@ -151,8 +151,9 @@ impl<T: Scalar> Factors<T> {
     /// - `a`: the matrix that was solved with
     ///
     /// # Errors
-    /// As the solutions of [`cholesky`] and [`lu`]; [`LinalgError::NotConverged`] if 30 corrections
-    /// do not do. The plain transpose of a complex Hermitian matrix is refused.
+    /// The first entry of B that is not finite, and B is as it was; those of solutions by [`cholesky`] and
+    /// [`lu`]; [`LinalgError::NotConverged`] if 30 corrections do not do. The plain transpose of a complex
+    /// Hermitian matrix is refused.
     pub fn solve(
         &self,
         a: &TiledMatrix<T>,
@@ -162,7 +163,12 @@ impl<T: Scalar> Factors<T> {
         on: &dyn Executor,
     ) -> Result<Report, LinalgError> {
         match self {
-            Factors::Full(pivots) => solve_with((a, pivots.as_ref()), op, b, backend, on),
+            Factors::Full(pivots) => {
+                expect_fit(a, b)?;
+                let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
+                let solved = solve_with((a, pivots.as_ref()), op, b, backend, on)?;
+                Ok(joined([look, solved]))
+            }
             Factors::Lower(factors, pivots) => {
                 let with = (factors, pivots.as_ref());
                 refined_with(with, (a, op), b, backend, on)
@@ -188,12 +194,13 @@ fn refined_with<T: Scalar>(
     // Before B is overwritten.
     expect_fit(a, b)?;
     expect_op::<T>(op, with.1.is_some())?;
+    let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
     let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
     let (side, copy) = mapped("copy", b, on, |x: T| x)?;
     let (mut left, again) = mapped("copy", b, on, |x: T| x)?;
     let clear = by_columns("clear", b, on, |_, _| T::zero())?;
-    let mut reports = vec![copy, again, clear];
+    let mut reports = vec![look, copy, again, clear];
     for corrections in 0.. {
         let (done, cost) = are_done(b, &left, tolerance, on)?;
         reports.extend(cost);

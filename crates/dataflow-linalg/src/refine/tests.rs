@@ -1,6 +1,6 @@
 //! What is refined is as good as in full precision, or falls back; errors are below their bounds.
 
-use super::{Bounds, FallbackCause, Refinement, solve};
+use super::{Bounds, Factors, FallbackCause, Refinement, solve};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
@@ -614,4 +614,39 @@ fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     let mut never = |_: Op, _: &TiledMatrix<f64>| panic!("nothing is solved");
     let refused = refine::bounds(&known.a, (&known.b, &side), AUTO, &Inline, &mut never);
     assert_eq!(refused.unwrap_err().name(), "wrong_shape");
+}
+
+/// All 31 solutions were computed, B was lost, and full factors answered NaN.
+#[test]
+fn further_sides_that_are_not_finite_are_refused_and_stay() {
+    let entry = |i: usize, j: usize| if i == j { 4.0 + i as f64 } else { 1.0 };
+    for structure in [Structure::Lower, Structure::General] {
+        let a = square(structure, 10, &entry);
+        let solved = solve(&a, &sides(10, 1, &|_: usize, _: usize| 1.0), AUTO, &Inline).unwrap();
+        assert!(matches!(solved.factors, Factors::Lower(..)));
+        let full = square(structure, 10, &entry);
+        let pivots = match structure {
+            Structure::Lower => {
+                cholesky::factor(&full, AUTO, &Inline).unwrap();
+                None
+            }
+            Structure::General => {
+                let pivots = lu::Pivots::new(&full);
+                lu::factor(&full, &pivots, AUTO, &Inline).unwrap();
+                Some(pivots)
+            }
+        };
+        for (a, factors) in [(&a, &solved.factors), (&full, &Factors::Full(pivots))] {
+            for bad in [f64::NAN, f64::INFINITY] {
+                let side = |i: usize, j: usize| if (i, j) == (7, 1) { bad } else { 2.0 };
+                let b = sides(10, 2, &side);
+                let refused = factors
+                    .solve(a, Op::NoTranspose, &b, AUTO, &Inline)
+                    .unwrap_err();
+                let is_named = matches!(refused, LinalgError::NotFinite { row: 7, col: 1, .. });
+                assert!(is_named, "{structure:?}: {refused}");
+                assert_eq!(b.get(3, 0), Some(2.0), "{structure:?}");
+            }
+        }
+    }
 }
