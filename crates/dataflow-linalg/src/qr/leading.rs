@@ -57,7 +57,8 @@ pub enum Compare {
 pub struct Found {
     /// How many leading columns are independent.
     pub rank: usize,
-    /// The smallest singular value of their triangle, estimated from above; 0 for rank 0.
+    /// The smallest singular value of their triangle, estimated from above; 0 for rank 0. Over 2³⁴, like the
+    /// largest, where that may be larger than any number.
     pub smallest: f64,
     /// The largest, estimated from below.
     pub largest: f64,
@@ -182,16 +183,26 @@ impl<'a, T: Scalar> Leading<'a, T> {
     }
 
     /// The vectors with an entry more for each column of a diagonal tile, until one is dependent.
-    fn step(&self, j: usize, tile: &Tile<T>, vectors: Vectors<T>, parts: &[&Tile<T>]) -> Tile<T> {
+    fn step(
+        &self,
+        j: usize,
+        tile: &Tile<T>,
+        vectors: Vectors<T>,
+        parts: &[&Tile<T>],
+    ) -> Result<Tile<T>, TaskError> {
         let (width, how) = (self.width(j), (self.compare, self.rcond));
-        vectors.extended((tile, width), how, parts).packed(self.r)
+        let (vectors, overflow) = vectors.extended((tile, width), how, parts);
+        match overflow {
+            Some(col) => Err(LinalgError::overflow(self.r.col_range(j).start + col)),
+            None => Ok(vectors.packed(self.r)),
+        }
     }
 }
 
-/// The same search in a matrix that is one tile, without a graph.
+/// The same search in a matrix that is one tile, without a graph; it ends at a column that overflows.
 pub(super) fn leading_of_tile<T: Scalar>(r: &Tile<T>, how: (Compare, f64)) -> Found {
     let width = r.rows().min(r.cols());
-    Vectors::none().extended((r, width), how, &[]).found()
+    Vectors::none().extended((r, width), how, &[]).0.found()
 }
 
 /// Whether R with columns of length 1 has a condition far below 1/rcond, told by a bound that may be
@@ -286,6 +297,14 @@ impl ScaledSum {
     fn get(&self) -> f64 {
         self.largest * self.squares.sqrt()
     }
+
+    /// Two numbers to divide by, of which the length is the product: it may be larger than any number.
+    fn factors(&self) -> [f64; 2] {
+        match self.get() {
+            length if length.is_finite() => [length, 1.0],
+            _ => [self.largest, self.squares.sqrt()],
+        }
+    }
 }
 
 /// What is known of a leading triangle: of its smallest singular value first, then of its largest.
@@ -294,8 +313,15 @@ struct Vectors<T: Scalar> {
     x: [Vec<T>; 2],
     /// What the vectors were multiplied by since products with them were computed.
     scale: [f64; 2],
+    /// What columns are divided by where they are compared as they are: 1, or [`SHRINK`].
+    unit: f64,
     has_ended: bool,
 }
+
+/// 2³⁴: over it, the length of all columns together of any matrix is a number.
+const SHRINK: f64 = (1u64 << 34) as f64;
+/// Where the first column, the strongest, is longer, all are divided.
+const LONG: f64 = 1e290;
 
 /// Numbers before the vectors as they travel: both values in two parts each, and whether it is over.
 pub(super) const HEAD: usize = 5;
@@ -324,18 +350,19 @@ impl<T: Scalar> Vectors<T> {
             value: [0.0; 2],
             x: [Vec::new(), Vec::new()],
             scale: [1.0; 2],
+            unit: 1.0,
             has_ended: false,
         }
     }
 
-    /// With an entry more for each of the first columns of a diagonal tile, until one is dependent;
-    /// `parts` are what stands above the tile contributes.
+    /// With an entry more for each of the first columns of a diagonal tile, until one is dependent, and
+    /// the first column in which a number overflows; `parts` are what stands above the tile contributes.
     fn extended(
         mut self,
         (tile, width): (&Tile<T>, usize),
         (compare, rcond): (Compare, f64),
         parts: &[&Tile<T>],
-    ) -> Self {
+    ) -> (Self, Option<usize>) {
         let (before, mut buffer) = (self.x[0].len(), Vec::new());
         for col in 0..width {
             if self.has_ended {
@@ -357,17 +384,30 @@ impl<T: Scalar> Vectors<T> {
                 *sum = product(*sum, &x[before..], above);
             }
             let unit = match compare {
-                Compare::AsTheyAre => 1.0,
+                Compare::AsTheyAre => {
+                    if self.x[0].is_empty() && diagonal.norm() > LONG {
+                        self.unit = SHRINK;
+                    }
+                    [self.unit, 1.0]
+                }
                 Compare::ByDirection => {
                     length.add_all(column);
-                    length.get()
+                    length.factors()
                 }
             };
-            self.has_ended =
-                unit == 0.0 || !self.extend(sums.map(|sum| sum / unit), diagonal / unit, rcond);
+            if unit[0] == 0.0 {
+                self.has_ended = true;
+                break;
+            }
+            let over = |x: c64| x / unit[0] / unit[1];
+            let (sums, diagonal) = (sums.map(over), over(diagonal));
+            if unit[0].is_infinite() || !sums.into_iter().chain([diagonal]).all(c64::is_finite) {
+                return (self, Some(col));
+            }
+            self.has_ended = !self.extend(sums, diagonal, rcond);
         }
         self.scale = [1.0; 2];
-        self
+        (self, None)
     }
 
     /// Takes in the next column, (above, diagonal), unless it depends on those before it. `products`
@@ -425,17 +465,20 @@ impl<T: Scalar> Vectors<T> {
         for (which, value) in self.value.into_iter().enumerate() {
             set_value(&mut smallest[2 * which..], value);
         }
-        set_number(&mut smallest[4], self.has_ended.into());
+        let flags = u32::from(self.has_ended) | u32::from(self.unit == SHRINK) << 1;
+        set_number(&mut smallest[4], flags);
         tile
     }
 
     fn unpacked(tile: &Tile<T>) -> Self {
         let (smallest, largest) = tile.as_slice().split_at(tile.rows());
+        let flags = number(smallest[4]);
         Vectors {
             value: [value(smallest), value(&smallest[2..])],
             x: [smallest[HEAD..].to_vec(), largest[HEAD..].to_vec()],
             scale: [1.0; 2],
-            has_ended: number(smallest[4]) != 0,
+            unit: if flags & 2 == 0 { 1.0 } else { SHRINK },
+            has_ended: flags & 1 != 0,
         }
     }
 }
@@ -580,7 +623,7 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
                 let parts: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
                 let (j, tile) = (j as usize, tile.read());
                 self.expect_finite(j, tile, |col| col + 1)?;
-                made.put(self.step(j, tile, vectors, &parts));
+                made.put(self.step(j, tile, vectors, &parts)?);
             }
             Tell { .. } => {
                 let [vectors] = flows.slots();

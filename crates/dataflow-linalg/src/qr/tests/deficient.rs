@@ -739,3 +739,52 @@ fn nothing_but_numbers_is_regular_at_a_glance() {
     let short = Tile::from_rows([[1.0, 0.0], [0.0, 1e-90]]);
     assert!(is_clearly_regular(&short, f64::EPSILON));
 }
+
+/// The largest singular value is no number, though all entries of R are: the second column was called
+/// dependent.
+#[test]
+fn columns_nearly_as_long_as_the_largest_number_count() {
+    // Singular values 2.0845e308, four times 1e307, 4.08e306
+    let entry = |i: usize, j: usize| match (i, i == j) {
+        (0, _) => 0.85e308,
+        (_, same) => f64::from(same) * 1e307,
+    };
+    let a = TiledMatrix::<f64>::from_fn(Layout::general(6, 6, 3).unwrap(), entry);
+    let factors = pivoted(&a, None, Options::of_order(3), Backend::Auto, &Inline).unwrap();
+    let (rank, condition) = (factors.rank(), factors.condition());
+    assert_eq!(rank, 6);
+    assert!((20.0..52.0).contains(&condition), "{condition}");
+    // Its triangle, in tiles of any order; and columns that are longer than any number, by direction.
+    let triangle = [[1.2, 1.2, 1.2], [0.0, 0.17, 0.05], [0.0, 0.0, 0.12]];
+    let long = [[1.0, 1.5, 0.0], [0.0, 1.5, 0.0], [0.0, 0.0, 1.0]];
+    for (rows, compare) in [(triangle, Compare::AsTheyAre), (long, Compare::ByDirection)] {
+        let of = |scale: f64, nb: usize| {
+            let entry = |i: usize, j: usize| rows[i][j] * scale;
+            let r = TiledMatrix::<f64>::from_fn(Layout::general(3, 3, nb).unwrap(), entry);
+            let (found, _) = leading(&r, (compare, 1e-10), &Inline).unwrap();
+            let tile = Tile::from_rows(rows.map(|row| row.map(|x| x * scale)));
+            let at_once = leading_of_tile(&tile, (compare, 1e-10));
+            [found, at_once].map(|found| (found.rank, found.largest / found.smallest))
+        };
+        for nb in 1..=3 {
+            for ((rank, large), (_, small)) in of(1e308, nb).into_iter().zip(of(1.0, nb)) {
+                assert_eq!(rank, 3, "{compare:?} in tiles of {nb}");
+                assert!(
+                    (large / small - 1.0).abs() < 1e-14,
+                    "{compare:?}: {large} {small}"
+                );
+            }
+        }
+    }
+    // What stands above a tile is longer than any number.
+    let entry = |i: usize, j: usize| match (i, j) {
+        (0..=2, 2) => 1.5e308,
+        _ => f64::from(i == j),
+    };
+    let r = TiledMatrix::<f64>::from_fn(Layout::general(3, 3, 2).unwrap(), entry);
+    let refused = leading(&r, (Compare::ByDirection, 1e-10), &Inline).unwrap_err();
+    assert!(
+        matches!(refused, LinalgError::Overflow { col: 2 }),
+        "{refused}"
+    );
+}
