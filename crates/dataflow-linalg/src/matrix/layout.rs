@@ -339,7 +339,7 @@ impl Slots {
             structure,
         };
         // Names of tasks have 32 bits for a row or a column of tiles.
-        let are_numbered = mt.min(nt) == 0 || mt.max(nt) <= u32::MAX as usize;
+        let are_numbered = mt.max(nt) <= u32::MAX as usize;
         match slots.n_rows.checked_mul(slots.n_cols) {
             Some(_) if are_numbered => Ok(slots),
             _ => Err(LayoutError::TooManyTiles { mt, nt }),
@@ -585,8 +585,26 @@ mod tests {
 
     #[test]
     fn a_huge_empty_matrix_has_no_tiles() {
-        let layout = Layout::general(0, usize::MAX, 1).unwrap();
+        let layout = Layout::general(0, usize::MAX, 1 << 33).unwrap();
         assert_eq!((layout.n_slots(), layout.tiles().count()), (0, 0));
         assert_eq!(layout.n_elements(), 0);
+    }
+
+    /// Nothing is stored, but loops went over 2⁶⁴ columns of tiles, and names of tasks were cut off.
+    #[test]
+    fn rows_and_columns_of_tiles_are_numbered_by_32_bits_even_if_there_are_no_tiles() {
+        let most = u32::MAX as usize;
+        for (rows, cols) in [
+            (0, usize::MAX),
+            (usize::MAX, 0),
+            (0, most + 1),
+            (most + 1, 0),
+        ] {
+            let refused = Layout::general(rows, cols, 1).unwrap_err();
+            let (mt, nt) = (rows, cols);
+            assert_eq!(refused, LayoutError::TooManyTiles { mt, nt });
+        }
+        assert_eq!(Layout::general(most, 0, 1).unwrap().n_slots(), 0);
+        assert_eq!(Layout::general(0, most, 1).unwrap().n_elements(), 0);
     }
 }

@@ -440,6 +440,18 @@ mod tests {
         }
     }
 
+    /// Nothing of it is stored, but its sums took 8 bytes for each row and each column.
+    #[test]
+    fn a_matrix_without_entries_has_norm_0_and_no_sums_however_long_it_is() {
+        for (rows, cols) in [(1 << 60, 0), (0, 1 << 60)] {
+            let layout = Layout::general(rows, cols, 1 << 40).unwrap();
+            let a = TiledMatrix::<f64>::zeros(layout);
+            for which in NORMS {
+                assert_eq!(norm(&a, which, &Inline).unwrap(), 0.0);
+            }
+        }
+    }
+
     #[test]
     fn the_place_is_named_with_the_value() {
         let a = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |i, _| match i {

@@ -122,6 +122,8 @@ impl What {
     fn start(self, all: &Layout) -> Sums {
         let (rows, cols) = (all.rows(), all.cols());
         match self {
+            // Of nothing, however many rows it has.
+            What::Columns | What::Rows if rows == 0 || cols == 0 => Sums::new(0, 0),
             What::Columns | What::Rows => Sums::new(rows, cols),
             What::Largest | What::Squares(_) => Sums::new(0, 1),
             What::Peaks => Sums::new(0, cols),
