@@ -94,6 +94,19 @@ impl<'a, T: Scalar> ReadTile<'a, T> {
     }
 }
 
+/// Panics unless tiles are cut alike: sub-tiles are numbered in all of them at once.
+#[track_caller]
+fn expect_alike<T: Scalar>(read: &[&Tile<T>], changed: &Tile<T>) {
+    let format = changed.format();
+    for tile in read {
+        assert!(
+            tile.format() == format,
+            "nested kernels take tiles of one format, not {:?} beside {format:?}",
+            tile.format()
+        );
+    }
+}
+
 /// C ← C − A·Bᴴ of blocks.
 fn subtract<T: Scalar>(backend: Backend, a: MatRef<'_, T>, b: MatRef<'_, T>, c: MatMut<'_, T>) {
     product(backend, (Op::NoTranspose, a), (Op::ConjTranspose, b), c);
@@ -160,12 +173,17 @@ pub fn potrf<T: Scalar>(
 ///
 /// # Errors
 /// The runtime's.
+///
+/// # Panics
+/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+#[track_caller]
 pub fn trsm<T: Scalar>(
     on: &dyn Executor,
     backend: Backend,
     l: &Tile<T>,
     b: &mut Tile<T>,
 ) -> Result<(), Error> {
+    expect_alike(&[l], b);
     let l = ReadTile::new(l);
     scope_inside(on, |s| {
         let b = Changed::new(s, b);
@@ -187,12 +205,17 @@ pub fn trsm<T: Scalar>(
 ///
 /// # Errors
 /// The runtime's.
+///
+/// # Panics
+/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+#[track_caller]
 pub fn herk<T: Scalar>(
     on: &dyn Executor,
     backend: Backend,
     a: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
+    expect_alike(&[a], c);
     let a = ReadTile::new(a);
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
@@ -223,6 +246,10 @@ pub fn herk<T: Scalar>(
 ///
 /// # Errors
 /// The runtime's.
+///
+/// # Panics
+/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+#[track_caller]
 pub fn gemm<T: Scalar>(
     on: &dyn Executor,
     backend: Backend,
@@ -230,6 +257,7 @@ pub fn gemm<T: Scalar>(
     b: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
+    expect_alike(&[a, b], c);
     let (a, b) = (ReadTile::new(a), ReadTile::new(b));
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
@@ -243,4 +271,43 @@ pub fn gemm<T: Scalar>(
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::Format;
+    use dataflow_core::port::{Heap, Inline, Memory};
+    use std::panic::catch_unwind;
+    use std::sync::Arc;
+
+    #[test]
+    fn tiles_of_two_formats_are_refused_in_words() {
+        let tile = |format| {
+            let memory: Arc<dyn Memory> = Arc::new(Heap);
+            Tile::from_fn(7, 7, format, &memory, |i, j| f64::from(i == j))
+        };
+        let (whole, cut) = (Format::ColumnMajor, Format::SubTiled { order: 3 });
+        let auto = Backend::Auto;
+        let calls: [fn(&Tile<f64>, &mut Tile<f64>); 4] = [
+            |a, c| trsm(&Inline, Backend::Auto, a, c).unwrap(),
+            |a, c| herk(&Inline, Backend::Auto, a, c).unwrap(),
+            |a, c| gemm(&Inline, Backend::Auto, a, &c.clone(), c).unwrap(),
+            |a, c| gemm(&Inline, Backend::Auto, &c.clone(), a, c).unwrap(),
+        ];
+        for call in calls {
+            for (read, changed) in [(whole, cut), (cut, whole)] {
+                let refused = catch_unwind(|| call(&tile(read), &mut tile(changed)));
+                let text = refused.unwrap_err();
+                let text = text.downcast_ref::<String>().unwrap();
+                assert!(
+                    text.starts_with("nested kernels take tiles of one format"),
+                    "{text}"
+                );
+            }
+            call(&tile(cut), &mut tile(cut));
+        }
+        let mut a = tile(cut);
+        assert_eq!(potrf(&Inline, auto, &mut a).unwrap(), Ok(()));
+    }
 }

@@ -108,7 +108,12 @@ impl Layout {
     }
 
     /// The same with tiles of another format.
+    ///
+    /// # Panics
+    /// If the format has sub-tiles of order 0.
+    #[track_caller]
     pub fn with_format(self, format: Format) -> Self {
+        format.expect_order();
         Layout { format, ..self }
     }
 
@@ -588,6 +593,13 @@ mod tests {
         let layout = Layout::general(0, usize::MAX, 1 << 33).unwrap();
         assert_eq!((layout.n_slots(), layout.tiles().count()), (0, 0));
         assert_eq!(layout.n_elements(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "sub-tiles of order 0 (must be at least 1)")]
+    fn sub_tiles_of_order_0_are_refused_before_there_is_a_tile() {
+        let layout = Layout::general(0, 0, 1).unwrap();
+        let _ = layout.with_format(Format::SubTiled { order: 0 });
     }
 
     /// Nothing is stored, but loops went over 2⁶⁴ columns of tiles, and names of tasks were cut off.

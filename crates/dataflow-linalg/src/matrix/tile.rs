@@ -66,6 +66,15 @@ impl Format {
             Self::SubTiled { order } => order,
         }
     }
+
+    /// Panics if there are no sub-tiles of such an order.
+    #[track_caller]
+    pub(crate) fn expect_order(self) {
+        assert!(
+            self.order() > 0,
+            "sub-tiles of order 0 (must be at least 1)"
+        );
+    }
 }
 
 /// The part of a tile that counts; no more of it travels between ranks.
@@ -329,7 +338,7 @@ impl<T: Scalar> Tile<T> {
         format: Format,
         memory: &Arc<dyn Memory>,
     ) -> Self {
-        assert!(format.order() > 0, "sub-tiles of order 0");
+        format.expect_order();
         let bytes = rows
             .checked_mul(cols)
             .and_then(|n| n.checked_mul(size_of::<T>()));
