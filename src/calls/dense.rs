@@ -1,9 +1,11 @@
 //! Dense: the calls for programs that want an answer, not a graph, on ndarray's arrays.
 //!
 //! # Law
-//! Small problems are one tile on the calling thread: no thread is started or woken, and the kernels
-//! run one after the other without a graph ([`whole`](crate::linalg::whole)). Larger ones are graphs
-//! on [`Runtime::shared`](crate::Runtime::shared). How the matrix is cut depends on its shape
+//! Small problems are one tile on the calling thread: no thread is started or woken. Decompositions,
+//! solutions, least squares and inverses run their kernels one after the other without a graph
+//! ([`whole`](crate::linalg::whole)); norms, conditions, ranks, Q and R of kept factors, and what is made with
+//! ranks, are graphs of one tile on [`Inline`](dataflow_core::port::Inline). Larger ones are graphs on
+//! [`Runtime::shared`](crate::Runtime::shared). How the matrix is cut depends on its shape
 //! and kind of number alone, and so do the bits of the answer.
 //!
 //! # Elsewhere
@@ -87,10 +89,12 @@ pub trait Dense<T: Scalar> {
     /// [`cholesky_factor`](Self::cholesky_factor), [`lu_factor`](Self::lu_factor).
     ///
     /// If A is Hermitian to the bit with a positive diagonal, Cholesky is tried first; if A is not
-    /// positive definite after all, and otherwise, LU with partial pivoting solves.
+    /// positive definite after all, and otherwise, LU with partial pivoting solves. B is not looked at: NaN
+    /// in a column of B is NaN in that of X, and X may be infinite.
     ///
     /// # Errors
-    /// If the shapes disagree, A is not square, not finite or singular.
+    /// If the shapes disagree, A is not square, not finite or singular; [`LinalgError::Overflow`] with the
+    /// first pivot of LU that is not finite.
     fn solve<S: Data<Elem = T>, D: Dimension>(
         &self,
         b: &ArrayBase<S, D>,
@@ -266,7 +270,7 @@ pub trait Dense<T: Scalar> {
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
     ///
     /// # Errors
-    /// As [`solve`](Self::solve).
+    /// As [`solve`](Self::solve), [`LinalgError::Overflow`] too.
     fn inverse(&self) -> Result<Array2<T>, LinalgError>;
 
     /// A·B, in parallel.

@@ -129,11 +129,13 @@ pub trait Tiled<T: Scalar>: Sized {
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial
     /// pivoting otherwise.
     ///
-    /// On one rank LU also solves with a Hermitian matrix that is not positive definite.
+    /// On one rank LU also solves with a Hermitian matrix that is not positive definite. B is not looked at:
+    /// NaN in a column of B is NaN in that of X, and X may be infinite.
     ///
     /// # Errors
     /// If shapes, tile orders or grids disagree, A is not square, not finite or singular; over ranks
-    /// if a Hermitian A is not positive definite.
+    /// if a Hermitian A is not positive definite; [`LinalgError::Overflow`] with the first pivot of LU that is
+    /// not finite.
     fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// Pivots and factors of P·A = L·U, for any shape: L unit lower below the diagonal, U on and

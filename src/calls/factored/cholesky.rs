@@ -139,7 +139,7 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        condition(Site::beside(&self.l, 1)?.on(), &self.l, self.norm)
+        steps::condition_by_cholesky((&self.l, self.norm), Site::beside(&self.l, 1)?.on())
     }
 
     /// L itself, zeros above the diagonal.
@@ -308,7 +308,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        condition(self.on, &self.l, self.norm)
+        steps::condition_by_cholesky((&self.l, self.norm), self.on)
     }
 
     /// L, stored as [`Structure::Lower`].
@@ -334,19 +334,6 @@ impl<T: Scalar> fmt::Debug for TiledCholeskyFactor<'_, T> {
             .field("l", &self.l)
             .finish_non_exhaustive()
     }
-}
-
-fn condition<T: Scalar>(
-    on: &dyn Executor,
-    l: &TiledMatrix<T>,
-    norm: f64,
-) -> Result<f64, LinalgError> {
-    // A is its own adjoint.
-    steps::condition(
-        (l, norm),
-        |_, b| cholesky::solve(l, b, AUTO, on).map(drop),
-        on,
-    )
 }
 
 /// L of an array.

@@ -642,11 +642,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     fn condition(&self, norm: f64, on: &dyn Executor) -> Result<f64, LinalgError> {
-        steps::condition(
-            (&self.lu, norm),
-            |op, b| steps::solve_with_lu((&self.lu, &self.pivots), op, b, on),
-            on,
-        )
+        steps::condition_by_lu((&self.lu, &self.pivots, norm), on)
     }
 }
 

@@ -5,7 +5,6 @@ use crate::collective::Gather;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_core::run_across;
-use dataflow_linalg::condition::condition_number;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::norm::{Norm, norm};
@@ -271,37 +270,20 @@ pub(crate) fn is_odd<T: Scalar>(
     Ok(all.into_iter().filter(|odd| *odd != T::zero()).count() % 2 == 1)
 }
 
-/// ‖A‖₁·‖A⁻¹‖₁, estimated, on every rank; 1 for an empty matrix.
-///
-/// - `solve`: overwrites a column by op(A)⁻¹ times it
-pub(crate) fn condition<T: Scalar>(
-    (a, norm): (&TiledMatrix<T>, f64),
-    solve: impl Fn(Op, &TiledMatrix<T>) -> Result<(), LinalgError>,
+/// ‖A‖₁·‖A⁻¹‖₁ from L, estimated, on every rank; 1 for an empty matrix.
+pub(crate) fn condition_by_cholesky<T: Scalar>(
+    (l, norm): (&TiledMatrix<T>, f64),
     on: &dyn Executor,
 ) -> Result<f64, LinalgError> {
-    if a.rows() == 0 {
-        return Ok(1.0);
-    }
-    let layout = alike(a, Layout::general(a.rows(), 1, a.nb()))?;
-    condition_number(a.rows(), norm, |op: Op, x: &mut [T]| {
-        let entries = |row: usize, _: usize| x[row];
-        let b = TiledMatrix::beside(layout, a.memory(), &entries, on);
-        let (b, _) = b.map_err(LinalgError::Run)?;
-        solve(op, &b)?;
-        x.copy_from_slice(&first_column(&b, on)?);
-        Ok::<_, LinalgError>(())
-    })
+    cholesky::condition(l, norm, AUTO, on)
 }
 
-/// The first column of a matrix, on every rank.
-fn first_column<T: Scalar>(b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Vec<T>, LinalgError> {
-    let (mut own, here) = (Vec::new(), on.courier().rank());
-    for i in (0..b.mt()).filter(|&i| b.rank_of(i, 0) == here) {
-        let tile = b.tile_at(i, 0)?;
-        own.extend((0..tile.rows()).map(|row| tile.get(row, 0)));
-    }
-    let parts = (0..b.mt()).map(|i| (b.rank_of(i, 0), b.tile_rows(i)));
-    gathered(own, parts, on)
+/// The same from L and U.
+pub(crate) fn condition_by_lu<T: Scalar>(
+    (lu, pivots, norm): (&TiledMatrix<T>, &lu::Pivots<T>, f64),
+    on: &dyn Executor,
+) -> Result<f64, LinalgError> {
+    lu::condition(lu, pivots, norm, AUTO, on)
 }
 
 /// Numbers of which each rank has some, on every rank; `parts` says whose come next, and how many.

@@ -2,7 +2,7 @@
 
 use super::factor::expect_regular;
 use super::pivots::Pivots;
-use super::solve::{Solve, solve};
+use super::solve::Solve;
 use crate::condition::condition_number;
 use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
@@ -23,7 +23,7 @@ use dataflow_core::port::Executor;
 /// At most 11 solutions of one column, mostly 4 or 5.
 ///
 /// # Errors
-/// As [`solve`]: a singular matrix has none.
+/// As [`solve`](super::solve()): a singular matrix has none.
 ///
 /// # Source
 /// LAPACK's `gecon`; see [`condition`](crate::condition).
@@ -51,13 +51,15 @@ pub fn condition<T: Scalar>(
     if lu.rows() == 0 {
         return Ok(1.0);
     }
+    expect_regular(lu, on)?;
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
+    let mut solve = solver(lu, pivots, backend, on);
     condition_number(lu.rows(), norm, |op: Op, x: &mut [T]| {
         let entry = |row: usize, _: usize| x[row];
         let b = TiledMatrix::beside(column, lu.memory(), &entry, on);
         let (b, _) = b.map_err(LinalgError::Run)?;
-        solve(lu, pivots, op, &b, backend, on)?;
+        solve(op, &b)?;
         x.copy_from_slice(&entries(&b, on).map_err(LinalgError::Run)?);
         Ok::<_, LinalgError>(())
     })
