@@ -286,7 +286,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// What has become of ranks that are processes, since the launch before.
-enum Processes {
+enum LaunchedBefore {
     /// There was none.
     None,
     /// In the process that started the others: their parts have ended well.
@@ -297,9 +297,9 @@ enum Processes {
     Gone,
 }
 
-static PROCESSES: Mutex<Processes> = Mutex::new(Processes::None);
+static PROCESSES: Mutex<LaunchedBefore> = Mutex::new(LaunchedBefore::None);
 
-fn set(processes: Processes) -> Processes {
+fn set(processes: LaunchedBefore) -> LaunchedBefore {
     let mut known = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut known, processes)
 }
@@ -327,18 +327,18 @@ fn over_sockets<R, E: From<Error>>(
     if seat.started_by.is_none() {
         return run(seat.take(&settings.communication())?, false);
     }
-    let tcp = match set(Processes::Gone) {
-        Processes::None => seat.take(&settings.communication())?,
-        Processes::Again(tcp) if settings.ranks == seat.n_ranks => *tcp,
-        Processes::Again(tcp) => {
-            set(Processes::Again(tcp));
+    let tcp = match set(LaunchedBefore::Gone) {
+        LaunchedBefore::None => seat.take(&settings.communication())?,
+        LaunchedBefore::Again(tcp) if settings.ranks == seat.n_ranks => *tcp,
+        LaunchedBefore::Again(tcp) => {
+            set(LaunchedBefore::Again(tcp));
             return Err(E::from(not_as_before(settings.ranks, seat.n_ranks)));
         }
-        Processes::Staying(_) | Processes::Gone => return Err(gone().into()),
+        LaunchedBefore::Staying(_) | LaunchedBefore::Gone => return Err(gone().into()),
     };
     let answer = run(tcp, true)?;
     match seat.stay(&settings.communication()) {
-        Some(tcp) => set(Processes::Again(Box::new(tcp))),
+        Some(tcp) => set(LaunchedBefore::Again(Box::new(tcp))),
         None => std::process::exit(0),
     };
     Ok(answer)
@@ -349,19 +349,21 @@ fn lead<R, E: From<Error>>(
     settings: &RuntimeBuilder,
     run: impl FnOnce(Tcp) -> Result<R, E>,
 ) -> Result<R, E> {
-    let (tcp, others) = match set(Processes::Gone) {
-        Processes::None => start::start(settings.ranks, &settings.communication())?,
-        Processes::Staying(staying) if staying.n_ranks() == settings.ranks => staying.again()?,
-        Processes::Staying(staying) => {
+    let (tcp, others) = match set(LaunchedBefore::Gone) {
+        LaunchedBefore::None => start::start(settings.ranks, &settings.communication())?,
+        LaunchedBefore::Staying(staying) if staying.n_ranks() == settings.ranks => {
+            staying.again()?
+        }
+        LaunchedBefore::Staying(staying) => {
             let (there, asked) = (staying.n_ranks(), settings.ranks);
-            set(Processes::Staying(staying));
+            set(LaunchedBefore::Staying(staying));
             return Err(E::from(not_as_before(asked, there)));
         }
-        Processes::Again(_) | Processes::Gone => return Err(gone().into()),
+        LaunchedBefore::Again(_) | LaunchedBefore::Gone => return Err(gone().into()),
     };
     let answer = run(tcp)?;
     let staying = others.stay(&settings.communication())?;
-    set(Processes::Staying(Box::new(staying)));
+    set(LaunchedBefore::Staying(Box::new(staying)));
     Ok(answer)
 }
 

@@ -5,7 +5,7 @@
 use dataflow_core::phantom::Land;
 use dataflow_core::port::{Block, Lane, Memory};
 use dataflow_core::rank::Rank;
-use dataflow_mpi::transport::simulated::{Ring, VirtualQueues, VirtualWorkers, World, worker};
+use dataflow_mpi::transport::simulated::{Ringer, VirtualQueues, VirtualWorkers, World, worker};
 use dataflow_numa::simulate::{Lanes, Rest};
 use dataflow_numa::{Bind, Place, Policy, Topology, WorkerStatistics};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +160,7 @@ impl Land for Floor {
 /// Where received data land: they have a length, no bytes, and lie with the worker that takes them in.
 pub(super) struct Landing(pub Arc<Floor>);
 
-struct Landed {
+struct LandedBlock {
     bytes: usize,
     floor: Arc<Floor>,
 }
@@ -168,11 +168,11 @@ struct Landed {
 impl Memory for Landing {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
         let floor = self.0.clone();
-        Box::new(Landed { bytes, floor })
+        Box::new(LandedBlock { bytes, floor })
     }
 }
 
-impl Block for Landed {
+impl Block for LandedBlock {
     fn bytes(&self) -> &[u8] {
         &[]
     }
@@ -194,7 +194,7 @@ impl Block for Landed {
 struct InWorld {
     lanes: Arc<Lanes>,
     clock: World,
-    ring: Ring,
+    ring: Ringer,
 }
 
 impl VirtualQueues for InWorld {

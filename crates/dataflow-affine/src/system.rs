@@ -28,7 +28,7 @@ pub struct Inexact {
 
 /// What was found out about systems.
 #[derive(Default)]
-struct Memory {
+struct Findings {
     /// Those without a point.
     empty: HashSet<System>,
     /// Points of others; those that served last are first.
@@ -41,10 +41,10 @@ const MOST_EMPTY: usize = 1 << 14;
 const MOST_POINTS: usize = 64;
 
 thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::default();
+    static FINDINGS: RefCell<Findings> = RefCell::default();
 }
 
-impl Memory {
+impl Findings {
     fn knows_a_point_of(&mut self, system: &System) -> bool {
         let mut points = self.points.iter();
         let Some(at) = points.position(|point| system.holds(&|var| point.value(var))) else {
@@ -251,7 +251,7 @@ impl System {
         if self.is_never() {
             return Ok(true);
         }
-        MEMORY.with_borrow_mut(|memory| {
+        FINDINGS.with_borrow_mut(|memory| {
             if memory.knows_a_point_of(self) {
                 return Ok(false);
             }

@@ -303,28 +303,28 @@ impl Wire for Length {
 }
 
 /// Passes on the edges between tasks, and those from home if it is known where data lie there.
-struct Between<'v, 'p, S: TaskSpace, V>(&'v Phantom<'p, S>, &'v mut V);
+struct PhantomEdges<'v, 'p, S: TaskSpace, V>(&'v Phantom<'p, S>, &'v mut V);
 
-impl<'p, S: TaskSpace, V: Inputs<Phantom<'p, S>>> Inputs<S> for Between<'_, 'p, S, V> {
+impl<'p, S: TaskSpace, V: Inputs<Phantom<'p, S>>> Inputs<S> for PhantomEdges<'_, 'p, S, V> {
     #[inline(always)]
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        let Between(phantom, from) = self;
+        let PhantomEdges(phantom, from) = self;
         from.task(phantom.flow(flow), source, phantom.flow(source_flow));
     }
 
     #[inline(always)]
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        let Between(phantom, from) = self;
+        let PhantomEdges(phantom, from) = self;
         if let Some((data, slot)) = phantom.homes.find(store, index) {
             from.home(phantom.flow(flow), data, slot);
         }
     }
 }
 
-impl<'p, S: TaskSpace, V: Successors<Phantom<'p, S>>> Successors<S> for Between<'_, 'p, S, V> {
+impl<'p, S: TaskSpace, V: Successors<Phantom<'p, S>>> Successors<S> for PhantomEdges<'_, 'p, S, V> {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        let Between(phantom, to) = self;
+        let PhantomEdges(phantom, to) = self;
         to.task(phantom.flow(flow), target, phantom.flow(target_flow));
     }
 
@@ -339,7 +339,7 @@ impl<'p, S: TaskSpace, V: Successors<Phantom<'p, S>>> Successors<S> for Between<
         target: impl Fn(u32) -> S::Task,
         target_flow: usize,
     ) {
-        let Between(phantom, to) = self;
+        let PhantomEdges(phantom, to) = self;
         to.range(phantom.flow(flow), range, target, phantom.flow(target_flow));
     }
 }
@@ -361,11 +361,11 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
     }
 
     fn inputs(&self, task: S::Task, from: &mut impl Inputs<Self>) {
-        self.space.inputs(task, &mut Between(self, from));
+        self.space.inputs(task, &mut PhantomEdges(self, from));
     }
 
     fn successors(&self, task: S::Task, to: &mut impl Successors<Self>) {
-        self.space.successors(task, &mut Between(self, to));
+        self.space.successors(task, &mut PhantomEdges(self, to));
     }
 
     fn run(&self, task: S::Task, flows: &mut Flows<'_, Length>) -> Result<(), TaskError> {

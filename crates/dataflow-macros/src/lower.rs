@@ -24,9 +24,9 @@ pub struct Lowered<'s> {
 const TAKEN: [&str; 7] = ["task", "from", "to", "on", "about", "flows", "self"];
 
 /// What can be named in an expression: inner loops last.
-type Scope = Vec<(Ident, Var)>;
+type NamesInScope = Vec<(Ident, Var)>;
 
-fn names(scope: &Scope) -> impl Iterator<Item = &Ident> {
+fn names(scope: &NamesInScope) -> impl Iterator<Item = &Ident> {
     scope.iter().map(|(name, _)| name)
 }
 
@@ -65,9 +65,9 @@ fn expect_free<'n>(name: &Ident, mut around: impl Iterator<Item = &'n Ident>) ->
 impl<'s> Lowered<'s> {
     /// The parameters that something affine names: what stands only in ranks, slots and bodies would cost
     /// the analysis time.
-    fn parameters(&mut self, space: &Space) -> Result<Scope> {
+    fn parameters(&mut self, space: &Space) -> Result<NamesInScope> {
         let affine = idents(space.affine_parts());
-        let mut scope = Scope::new();
+        let mut scope = NamesInScope::new();
         for (at, parameter) in space.parameters.iter().enumerate() {
             let earlier = space.parameters[..at].iter();
             expect_free(&parameter.name, earlier.map(|other| &other.name))?;
@@ -81,7 +81,7 @@ impl<'s> Lowered<'s> {
         Ok(scope)
     }
 
-    fn families(&mut self, space: &Space, scope: &Scope) -> Result<()> {
+    fn families(&mut self, space: &Space, scope: &NamesInScope) -> Result<()> {
         for (at, family) in space.families.iter().enumerate() {
             if space.families[..at].iter().any(|f| f.name == family.name) {
                 let text = format!("`{}` is declared twice", family.name);
@@ -92,7 +92,7 @@ impl<'s> Lowered<'s> {
         Ok(())
     }
 
-    fn family(&mut self, family: &Family, scope: &Scope) -> Result<()> {
+    fn family(&mut self, family: &Family, scope: &NamesInScope) -> Result<()> {
         let number = self
             .program
             .family(&family.name.to_string(), family.home.is_some());
@@ -128,7 +128,7 @@ impl<'s> Lowered<'s> {
         Ok(())
     }
 
-    fn items(&mut self, space: &Space, items: &'s [Item], scope: &mut Scope) -> Result<()> {
+    fn items(&mut self, space: &Space, items: &'s [Item], scope: &mut NamesInScope) -> Result<()> {
         for item in items {
             match item {
                 Item::For(each) => self.each(space, each, scope)?,
@@ -139,7 +139,7 @@ impl<'s> Lowered<'s> {
         Ok(())
     }
 
-    fn each(&mut self, space: &Space, each: &'s For, scope: &mut Scope) -> Result<()> {
+    fn each(&mut self, space: &Space, each: &'s For, scope: &mut NamesInScope) -> Result<()> {
         expect_free(&each.var, names(scope))?;
         let (range, descends) = match strip(&each.range) {
             Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
@@ -159,7 +159,7 @@ impl<'s> Lowered<'s> {
         Ok(())
     }
 
-    fn parts(&mut self, space: &Space, parts: &'s If, scope: &mut Scope) -> Result<()> {
+    fn parts(&mut self, space: &Space, parts: &'s If, scope: &mut NamesInScope) -> Result<()> {
         for (items, positive) in [(&parts.then, true), (&parts.otherwise, false)] {
             if items.is_empty() {
                 continue;
@@ -172,7 +172,7 @@ impl<'s> Lowered<'s> {
         Ok(())
     }
 
-    fn statement(&mut self, space: &Space, of: &'s Statement, scope: &Scope) -> Result<()> {
+    fn statement(&mut self, space: &Space, of: &'s Statement, scope: &NamesInScope) -> Result<()> {
         let loops: Vec<&Ident> = scope[self.parameters.len()..]
             .iter()
             .map(|s| &s.0)
@@ -248,7 +248,7 @@ impl Lowered<'_> {
         Ok(())
     }
 
-    fn relations(&mut self, space: &Space, parameters: &Scope) -> Result<()> {
+    fn relations(&mut self, space: &Space, parameters: &NamesInScope) -> Result<()> {
         for line in &space.relations {
             let (relation, orders) = self.relation(line, parameters)?;
             self.relations.push(relation);
@@ -261,7 +261,7 @@ impl Lowered<'_> {
     fn relation(
         &mut self,
         line: &Relation,
-        parameters: &Scope,
+        parameters: &NamesInScope,
     ) -> Result<(dataflow_affine::Relation, bool)> {
         let scope = self.scope_of(line, parameters)?;
         let condition = condition_of(line, &scope)?;
@@ -287,7 +287,7 @@ impl Lowered<'_> {
     }
 
     /// What can be named in a line: every name in it that is no parameter is a variable of its own.
-    fn scope_of(&mut self, line: &Relation, parameters: &Scope) -> Result<Scope> {
+    fn scope_of(&mut self, line: &Relation, parameters: &NamesInScope) -> Result<NamesInScope> {
         let mut scope = parameters.clone();
         let ends = [Some(&line.source), line.target.as_ref()];
         let fields = ends.iter().flatten().flat_map(|end| &end.fields);
@@ -379,7 +379,7 @@ impl Lowered<'_> {
         ends.any(|end| (end.statement, end.access) == (statement, access))
     }
 
-    fn end(&self, end: &End, scope: &Scope) -> Result<dataflow_affine::End> {
+    fn end(&self, end: &End, scope: &NamesInScope) -> Result<dataflow_affine::End> {
         let found = self.statements.iter().position(|s| s.name == end.class);
         let Some(statement) = found else {
             let text = format!("no tasks are called `{}`", end.class);
@@ -410,7 +410,7 @@ impl Lowered<'_> {
 }
 
 /// What holds along a line: its ranges and its conditions.
-fn condition_of(line: &Relation, scope: &Scope) -> Result<System> {
+fn condition_of(line: &Relation, scope: &NamesInScope) -> Result<System> {
     let mut whole = System::default();
     for (var, range) in &line.ranges {
         let (from, to) = bounds(range, scope)?;
@@ -520,7 +520,7 @@ fn wrong_parameters(of: &Statement, at: &Ident, loops: &[&Ident]) -> Error {
 }
 
 /// The first value of a range, and the one after its last.
-fn bounds(range: &Expr, scope: &Scope) -> Result<(Affine, Affine)> {
+fn bounds(range: &Expr, scope: &NamesInScope) -> Result<(Affine, Affine)> {
     let Expr::Range(range) = strip(range) else {
         let text = "the bounds of a loop are a range, `a..b` or `a..=b`, or `(a..b).rev()`";
         return Err(Error::new_spanned(range, text));
@@ -570,7 +570,7 @@ fn too_large(e: &Expr, what: &str) -> Error {
 }
 
 /// An expression as an affine one; `what` it is, for errors.
-fn affine(e: &Expr, scope: &Scope, what: &str) -> Result<Affine> {
+fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
     match strip(e) {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number) => match number.base10_parse::<u64>() {
@@ -637,7 +637,7 @@ fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
 }
 
 /// A condition, or what holds where it does not, as disjoint conjunctions.
-fn condition(e: &Expr, scope: &Scope, positive: bool) -> Result<Condition> {
+fn condition(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Condition> {
     let parts = alternatives(e, scope, positive)?;
     disjoint(parts).map_err(|_| {
         let text = "this condition has no exact parts: use variables with the factor 1 or -1";
@@ -646,7 +646,7 @@ fn condition(e: &Expr, scope: &Scope, positive: bool) -> Result<Condition> {
 }
 
 /// Conjunctions of which one holds at least.
-fn alternatives(e: &Expr, scope: &Scope, positive: bool) -> Result<Vec<System>> {
+fn alternatives(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Vec<System>> {
     let Expr::Binary(binary) = strip(e) else {
         return match strip(e) {
             Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => {

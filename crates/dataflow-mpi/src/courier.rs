@@ -4,7 +4,7 @@ use crate::counters::Counters;
 use crate::depot::{Depot, Refused, Tamper};
 use crate::failure;
 use crate::host::{Host, Promise, Thread};
-use crate::progress::{Command, Life, Progress, is_moving, may_wait};
+use crate::progress::{Command, Life, MessageProgress, is_moving, may_wait};
 use crate::settings::Settings;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::transport::Transport;
@@ -56,7 +56,7 @@ pub struct Messenger {
 
 /// The thread of a messenger, as long as somebody needs it.
 struct Living {
-    progress: Arc<Progress>,
+    progress: Arc<MessageProgress>,
     thread: Mutex<Option<Box<dyn Thread>>>,
 }
 
@@ -91,7 +91,7 @@ impl Messenger {
         }
         let mut depot = Depot::new(rank, n_ranks, limits, settings.clone(), memory);
         depot.bind(transport.bonds());
-        let progress = Progress::new(transport, depot, settings, host.clone());
+        let progress = MessageProgress::new(transport, depot, settings, host.clone());
         let (moved, mut life) = (progress.clone(), Life::default());
         let name = format!("dataflow-mpi-{}", rank.0);
         let thread = host.start_turns(name, Box::new(move || moved.turn(&mut life)));
@@ -237,7 +237,7 @@ struct OpenLine {
 }
 
 impl OpenLine {
-    fn progress(&self) -> &Progress {
+    fn progress(&self) -> &MessageProgress {
         &self.thread.progress
     }
 }

@@ -31,7 +31,7 @@ pub type Promised = (u16, SmallVec<[u8; 32]>, usize);
 /// Data that were announced and not asked for yet, at their sender.
 #[derive(Default)]
 pub struct Unclaimed {
-    data: BTreeMap<(Rank, u32, u16), Offered>,
+    data: BTreeMap<(Rank, u32, u16), OfferedDatum>,
     /// What ranks shall pass on of which none has asked for anything yet.
     duties: BTreeMap<(Rank, u32), Duty>,
 }
@@ -58,7 +58,7 @@ impl Duty {
     }
 }
 
-struct Offered {
+struct OfferedDatum {
     cargo: Arc<dyn Cargo>,
     /// Made when the first part is asked for: until then nothing is packed.
     load: Option<Load>,
@@ -71,7 +71,7 @@ struct Offered {
 impl Unclaimed {
     /// Keeps a datum until `to` asks for it.
     pub fn put(&mut self, to: Rank, (number, position): (u32, u16), cargo: Arc<dyn Cargo>) {
-        let offered = Offered {
+        let offered = OfferedDatum {
             size: cargo.size(),
             cargo,
             load: None,
@@ -212,14 +212,14 @@ struct Incomplete {
     priority: i64,
     arrival: Arrival,
     /// The data that were missing at first, ascending by position.
-    missing: SmallVec<[Missing; 2]>,
+    missing: SmallVec<[MissingDatum; 2]>,
     /// How many of them still are.
     n_missing: usize,
     /// Somebody was told that the first of them was asked for.
     begun: bool,
 }
 
-struct Missing {
+struct MissingDatum {
     position: u16,
     head: SmallVec<[u8; 32]>,
     size: usize,
@@ -270,7 +270,7 @@ pub enum Progressed {
 }
 
 impl Incomplete {
-    fn missing(&mut self, position: u16) -> Option<&mut Missing> {
+    fn missing(&mut self, position: u16) -> Option<&mut MissingDatum> {
         let at = self
             .missing
             .binary_search_by_key(&position, |missing| missing.position);
@@ -313,7 +313,7 @@ impl Wanted {
         self.announced += 1;
         let missing = missing.map(|(position, head, size)| {
             self.next.push((priority, Reverse(key), Reverse(position)));
-            Missing {
+            MissingDatum {
                 position,
                 head,
                 size,
@@ -321,7 +321,7 @@ impl Wanted {
                 room: None,
             }
         });
-        let mut missing: SmallVec<[Missing; 2]> = missing.collect();
+        let mut missing: SmallVec<[MissingDatum; 2]> = missing.collect();
         missing.sort_unstable_by_key(|missing| missing.position);
         let incomplete = Incomplete {
             n_missing: missing.len(),
@@ -460,7 +460,7 @@ impl Wanted {
         }))
     }
 
-    fn missing(&mut self, key: u64, position: u16) -> Option<(Rank, u32, &mut Missing)> {
+    fn missing(&mut self, key: u64, position: u16) -> Option<(Rank, u32, &mut MissingDatum)> {
         let parcel = self.parcels.get_mut(&key)?;
         let (from, number) = (parcel.from, parcel.number);
         Some((from, number, parcel.missing(position)?))

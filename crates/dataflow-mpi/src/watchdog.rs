@@ -28,14 +28,14 @@ pub struct Watchdog {
     since: Duration,
     looked: Duration,
     /// When a rank can be lost at the earliest, each once.
-    losses: Agenda,
+    losses: LooksDue,
     /// When a rank must hear of this one at the earliest, each once.
-    beats: Agenda,
+    beats: LooksDue,
 }
 
 /// Ranks by when to look at them. Words that come and go only put off what is due: so they leave an
 /// agenda as it is, and the look that is due finds out.
-type Agenda = BinaryHeap<Reverse<(Duration, Rank)>>;
+type LooksDue = BinaryHeap<Reverse<(Duration, Rank)>>;
 
 /// What was heard of a rank, and said to it.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl Watchdog {
             met: Peers::default(),
             since: Duration::ZERO,
             looked: Duration::ZERO,
-            losses: Agenda::new(),
-            beats: Agenda::new(),
+            losses: LooksDue::new(),
+            beats: LooksDue::new(),
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn bars(
     kind: impl Fn(Doing) -> Option<LegendKey>,
 ) -> Vec<Bar> {
     let pixel = pixel.max(1);
-    let mut gathered = Gathered {
+    let mut gathered = BarMerger {
         pixel,
         bars: Vec::new(),
         at: 0,
@@ -75,7 +75,7 @@ pub(crate) fn bars(
 }
 
 /// What is shorter than a pixel, and the bars before it.
-struct Gathered {
+struct BarMerger {
     pixel: u64,
     /// Runs, and whether they are of gathered things.
     bars: Vec<(Bar, bool)>,
@@ -85,7 +85,7 @@ struct Gathered {
     kinds: Vec<(LegendKey, u64)>,
 }
 
-impl Gathered {
+impl BarMerger {
     fn add(&mut self, span: Span, kind: LegendKey) {
         if span.begin / self.pixel != self.at {
             self.close();

@@ -20,7 +20,7 @@ const LINES: usize = 8;
 
 /// Where each worker's time went: a bar a worker; the sum is 100 %.
 pub(crate) fn shares(view: &View<'_>) -> Picture {
-    let mut all: Vec<Sums> = Vec::new();
+    let mut all: Vec<NamedSums> = Vec::new();
     for (rank, of) in view.ranks() {
         for (worker, activities) in view.flat(rank).iter().enumerate() {
             let sums = sums_of(view, &of.slices, activities);
@@ -63,7 +63,7 @@ fn bar(
     picture: &mut Picture,
     scale: &Scale,
     [y, height]: [f64; 2],
-    (name, sums): &Sums,
+    (name, sums): &NamedSums,
 ) {
     picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
     let whole: u64 = sums.values().sum();
@@ -78,7 +78,7 @@ fn bar(
 }
 
 /// What the colours of bars mean, with the share of the time of all.
-fn legend(view: &View<'_>, rows: &[Sums]) -> Vec<(String, String)> {
+fn legend(view: &View<'_>, rows: &[NamedSums]) -> Vec<(String, String)> {
     let total = added(rows);
     let whole: u64 = total.values().sum();
     let there = total.iter().filter(|(_, sum)| **sum > 0);
@@ -114,10 +114,10 @@ impl Segment {
 }
 
 /// A name, and where its time went.
-type Sums = (String, BTreeMap<Segment, u64>);
+type NamedSums = (String, BTreeMap<Segment, u64>);
 
 /// Where the time of all went.
-fn added(all: &[Sums]) -> BTreeMap<Segment, u64> {
+fn added(all: &[NamedSums]) -> BTreeMap<Segment, u64> {
     let mut total = BTreeMap::new();
     for (segment, sum) in all.iter().flat_map(|(_, sums)| sums) {
         *total.entry(*segment).or_default() += sum;
@@ -126,12 +126,12 @@ fn added(all: &[Sums]) -> BTreeMap<Segment, u64> {
 }
 
 /// Neighbours summed up until there are few rows.
-fn grouped(all: Vec<Sums>) -> Vec<Sums> {
+fn grouped(all: Vec<NamedSums>) -> Vec<NamedSums> {
     let several = all.len().div_ceil(ROWS).max(1);
     if several == 1 {
         return all;
     }
-    let group = |group: &[Sums]| {
+    let group = |group: &[NamedSums]| {
         let name = match group {
             [(one, _)] => one.clone(),
             [(first, _), .., (last, _)] => format!("{first} to {last}"),

@@ -165,7 +165,7 @@ impl View<'_> {
         let Some(format) = Format::of(path) else {
             return Err(WriteError::Extension(path.to_path_buf()));
         };
-        let written = |path: &Path, writer: Writer| {
+        let written = |path: &Path, writer: FormatWriter| {
             let made = replace(path, |mut file| writer(self, &mut file));
             made.map_err(|fault| WriteError::File(path.to_path_buf(), fault))
         };
@@ -239,10 +239,10 @@ fn file_beside(path: &Path, name: &str) -> Option<(File, PathBuf)> {
     }
 }
 
-type Writer = fn(&View<'_>, &mut dyn io::Write) -> io::Result<()>;
+type FormatWriter = fn(&View<'_>, &mut dyn io::Write) -> io::Result<()>;
 
 impl Format {
-    fn writer(self) -> Writer {
+    fn writer(self) -> FormatWriter {
         match self {
             Format::Perfetto => perfetto::write,
             Format::Paraver => paraver::write,

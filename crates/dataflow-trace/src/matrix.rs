@@ -45,7 +45,7 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
             counted(cell.messages as usize, "message"),
             bytes(cell.bytes),
         );
-        Some(Square {
+        Some(MatrixCell {
             title: format!("{messages}, {sum}, {flight} under way on average{waiting}{lying}"),
             lines: [sum, messages],
             part: cell.bytes as f64 / most as f64,
@@ -104,7 +104,7 @@ pub(crate) fn steals(view: &View<'_>) -> Option<Picture> {
             counted(cell.tasks as usize, "task"),
             format!("{} stolen", cell.stolen),
         );
-        (cell.tasks > 0).then(|| Square {
+        (cell.tasks > 0).then(|| MatrixCell {
             title: format!("{tasks}, {stolen}"),
             lines: [tasks, stolen],
             part: (cell.moved as f64 / most as f64).min(1.0),
@@ -132,7 +132,7 @@ struct Matrix<C> {
 }
 
 /// How a pair is shown.
-struct Square {
+struct MatrixCell {
     /// Under the pointer, and within if there is room.
     title: String,
     lines: [String; 2],
@@ -178,7 +178,7 @@ impl<C: Clone + Default> Matrix<C> {
         &self,
         [from, to]: [&str; 2],
         name: impl Fn(usize) -> String,
-        square: impl Fn(&C) -> Option<Square>,
+        square: impl Fn(&C) -> Option<MatrixCell>,
     ) -> Picture {
         let n = self.n();
         let size = (620.0 / n as f64).min(86.0);
@@ -207,7 +207,7 @@ impl<C: Clone + Default> Matrix<C> {
     }
 }
 
-impl Square {
+impl MatrixCell {
     fn draw(&self, picture: &mut Picture, [x, y]: [f64; 2], size: f64) {
         let dark = 0.12 + 0.55 * self.part;
         picture.raw(&format!("<g fill-opacity=\"{dark:.2}\">"));

@@ -19,7 +19,7 @@ pub(crate) struct Arrow {
 }
 
 /// Who read what a task sent to a rank.
-struct Read {
+struct ReadBy {
     sender: At,
     reader: At,
     begin: u64,
@@ -75,8 +75,8 @@ pub(crate) fn by_rank<'a>(
 }
 
 /// For each task, its rank and a rank that read its output: who did.
-fn readers(view: &View<'_>) -> HashMap<(TaskNumber, usize, usize), Read> {
-    let mut read: HashMap<_, Read> = HashMap::new();
+fn readers(view: &View<'_>) -> HashMap<(TaskNumber, usize, usize), ReadBy> {
+    let mut read: HashMap<_, ReadBy> = HashMap::new();
     for (at, slice) in view.trace.slices() {
         for sender in view
             .trace
@@ -85,7 +85,7 @@ fn readers(view: &View<'_>) -> HashMap<(TaskNumber, usize, usize), Read> {
         {
             let key = (view.trace.slice(sender).task, sender.rank, at.rank);
             let (begin, released) = (slice.span.begin, slice.span.end);
-            let found = read.entry(key).or_insert(Read {
+            let found = read.entry(key).or_insert(ReadBy {
                 sender,
                 reader: at,
                 begin,

@@ -17,11 +17,11 @@ use std::vec::IntoIter;
 /// Something that happened.
 pub(crate) struct Moment {
     pub time: u64,
-    pub event: Event,
+    pub event: Happened,
 }
 
 /// What happened.
-pub(crate) enum Event {
+pub(crate) enum Happened {
     /// A worker (rank, worker) began something.
     Begin(usize, usize, Activity),
     /// It ended it.
@@ -52,7 +52,7 @@ enum Stream {
     },
     Messages {
         times: Peekable<IntoIter<(u64, usize)>>,
-        event: fn(usize) -> Event,
+        event: fn(usize) -> Happened,
     },
 }
 
@@ -64,11 +64,11 @@ impl Moments {
         let mut streams = vec![
             Stream::Messages {
                 times: posted,
-                event: Event::Posted,
+                event: Happened::Posted,
             },
             Stream::Messages {
                 times: taken,
-                event: Event::Taken,
+                event: Happened::Taken,
             },
         ];
         for (rank, _) in view.ranks() {
@@ -120,7 +120,7 @@ impl Stream {
     }
 
     /// What happens then.
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<Happened> {
         match self {
             Stream::Worker {
                 rank,
@@ -131,12 +131,12 @@ impl Stream {
             } => {
                 if let Some(activity) = began.take() {
                     *ended = Some(activity.span.end);
-                    return Some(Event::End(*rank, *worker, activity));
+                    return Some(Happened::End(*rank, *worker, activity));
                 }
                 *began = rest.next();
                 match began {
-                    Some(activity) => Some(Event::Begin(*rank, *worker, *activity)),
-                    None => ended.take().map(|_| Event::Last(*rank, *worker)),
+                    Some(activity) => Some(Happened::Begin(*rank, *worker, *activity)),
+                    None => ended.take().map(|_| Happened::Last(*rank, *worker)),
                 }
             }
             Stream::Messages { times, event } => times.next().map(|(_, index)| event(index)),

@@ -9,7 +9,7 @@
 
 use crate::colour::Colours;
 use crate::message::{Arrow, arrows};
-use crate::moment::{Event, Moments};
+use crate::moment::{Happened, Moments};
 use crate::sink::Sink;
 use crate::text::plain;
 use crate::view::View;
@@ -107,14 +107,14 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     for moment in moments {
         now = moment.time;
         match moment.event {
-            Event::Begin(rank, worker, activity) => file.state(rank, worker, activity)?,
-            Event::End(..) => {}
-            Event::Last(rank, worker) => {
+            Happened::Begin(rank, worker, activity) => file.state(rank, worker, activity)?,
+            Happened::End(..) => {}
+            Happened::Last(rank, worker) => {
                 there.remove(&(rank, worker));
                 file.worker_ends(now, rank, worker);
             }
-            Event::Posted(arrow) => file.link("8 ", now, &arrows[arrow], true)?,
-            Event::Taken(arrow) => file.link("9 ", now, &arrows[arrow], false)?,
+            Happened::Posted(arrow) => file.link("8 ", now, &arrows[arrow], true)?,
+            Happened::Taken(arrow) => file.link("9 ", now, &arrows[arrow], false)?,
         }
     }
     let now = now.max(end);

@@ -12,7 +12,7 @@
 
 use crate::colour::Colours;
 use crate::message::{Arrow, arrows};
-use crate::moment::{Event, Moments};
+use crate::moment::{Happened, Moments};
 use crate::parameter::Parameters;
 use crate::sink::Sink;
 use crate::text::plain;
@@ -48,10 +48,10 @@ pub(crate) fn write(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     file.header(&arrows);
     for moment in Moments::of(view, &arrows) {
         match moment.event {
-            Event::Begin(rank, worker, activity) => file.begin(rank, worker, activity)?,
-            Event::End(rank, worker, activity) => file.end(rank, worker, activity)?,
-            Event::Posted(arrow) => file.message(&arrows[arrow])?,
-            Event::Taken(_) | Event::Last(..) => {}
+            Happened::Begin(rank, worker, activity) => file.begin(rank, worker, activity)?,
+            Happened::End(rank, worker, activity) => file.end(rank, worker, activity)?,
+            Happened::Posted(arrow) => file.message(&arrows[arrow])?,
+            Happened::Taken(_) | Happened::Last(..) => {}
         }
     }
     file.sink.finish()

@@ -35,16 +35,16 @@ use std::sync::{Arc, Mutex, Weak};
 #[derive(Debug)]
 pub struct Store<D: Datum> {
     name: String,
-    slots: Arc<Slots<D>>,
+    slots: Arc<StoreSlots<D>>,
 }
 
-type Slots<D> = [Mutex<Slot<D>>];
+type StoreSlots<D> = [Mutex<StoreSlot<D>>];
 
 /// The number of a run: no two have the same one, as far as chance goes; 0 is none.
 pub(crate) type RunNumber = u64;
 
 #[derive(Debug)]
-struct Slot<D: Datum> {
+struct StoreSlot<D: Datum> {
     version: Option<Version<D>>,
     /// How many times its version was taken out: tells lendings apart.
     turn: u64,
@@ -66,9 +66,9 @@ pub(crate) enum Put {
     Twice,
 }
 
-impl<D: Datum> Slot<D> {
+impl<D: Datum> StoreSlot<D> {
     fn new(version: Option<Version<D>>) -> Mutex<Self> {
-        Mutex::new(Slot {
+        Mutex::new(StoreSlot {
             version,
             turn: 0,
             taken_in: 0,
@@ -87,7 +87,7 @@ impl<D: Datum> Slot<D> {
 /// Where a lent datum came from.
 #[derive(Clone, Debug)]
 pub(super) struct Origin<D: Datum> {
-    slots: Weak<Slots<D>>,
+    slots: Weak<StoreSlots<D>>,
     index: usize,
     turn: u64,
 }
@@ -97,7 +97,7 @@ impl<D: Datum> Store<D> {
     pub fn new(name: impl Into<String>, data: impl IntoIterator<Item = D>) -> Self {
         let slots = data
             .into_iter()
-            .map(|datum| Slot::new(Some(Version::new(datum))))
+            .map(|datum| StoreSlot::new(Some(Version::new(datum))))
             .collect();
         Store {
             name: name.into(),
@@ -107,7 +107,7 @@ impl<D: Datum> Store<D> {
 
     /// A store of `length` empty slots, to be filled by [`put`](Self::put).
     pub fn empty(name: impl Into<String>, length: usize) -> Self {
-        let slots = (0..length).map(|_| Slot::new(None)).collect();
+        let slots = (0..length).map(|_| StoreSlot::new(None)).collect();
         Store {
             name: name.into(),
             slots,
@@ -263,7 +263,7 @@ impl<D: Datum> Store<D> {
 
     /// All data in order; `None` if a slot is empty.
     pub fn into_data(self) -> Option<Vec<D>> {
-        let datum_of = |slot: &Mutex<Slot<D>>| {
+        let datum_of = |slot: &Mutex<StoreSlot<D>>| {
             let version = held(slot).empty();
             version.map(Version::into_datum)
         };
@@ -273,7 +273,7 @@ impl<D: Datum> Store<D> {
 
 /// The data of the first slots, while they are taken out; when dropped, they go home.
 struct Out<'s, D: Datum> {
-    slots: &'s Slots<D>,
+    slots: &'s StoreSlots<D>,
     versions: Vec<Version<D>>,
 }
 
@@ -287,7 +287,7 @@ impl<D: Datum> Drop for Out<'_, D> {
 
 impl<D: Datum> Origin<D> {
     /// Whether it is this slot.
-    fn is(&self, slots: &Arc<Slots<D>>, index: usize) -> bool {
+    fn is(&self, slots: &Arc<StoreSlots<D>>, index: usize) -> bool {
         self.index == index && std::ptr::addr_eq(self.slots.as_ptr(), Arc::as_ptr(slots))
     }
 

@@ -7,7 +7,7 @@ use super::dense::{Counted, LIMIT};
 use super::pending::{Arrived, Near, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
-use crate::space::{Expected, NARROW, Sources, TaskName, TaskSpace, number_of};
+use crate::space::{CountedInputs, NARROW, Sources, TaskName, TaskSpace, number_of};
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Brings one input to `task`. If it is ready now, its data are in `slots`.
@@ -27,7 +27,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             near.release();
             return self.activate_wide(from, task, flow, (datum, poisoned), slots);
         }
-        let expected = Expected::of(self.space, task, flow, from);
+        let expected = CountedInputs::of(self.space, task, flow, from);
         let source = from.0;
         if !expected.named || expected.doubled {
             near.release();

@@ -30,7 +30,7 @@ const PART_OF_PULLED: u64 = 16;
 /// What became of looking for roots.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Announced {
+pub(crate) enum Pulled {
     /// There may be some in hand, or queued.
     Some,
     /// There are no more.
@@ -86,15 +86,15 @@ impl<'a, T> Roots<'a, T> {
         ledger: &Ledger,
         has_priority: impl Fn(&T) -> bool,
         into: &mut Chunk<T>,
-    ) -> Announced {
+    ) -> Pulled {
         let mut roots = match roots.try_lock() {
             Ok(roots) => roots,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Announced::ByAnother,
+            Err(TryLockError::WouldBlock) => return Pulled::ByAnother,
         };
         let roots = &mut *roots;
         let Some(rest) = &mut roots.rest else {
-            return Announced::AllBefore;
+            return Pulled::AllBefore;
         };
         // Of tasks; where the space knows how many roots are left, of those.
         let remain = ledger.count().saturating_sub(roots.announced);
@@ -118,7 +118,7 @@ impl<'a, T> Roots<'a, T> {
         roots.announced += pulled as u64;
         // Taken from the back, so that roots run in their order.
         into.reverse();
-        Announced::Some
+        Pulled::Some
     }
 }
 
@@ -151,9 +151,9 @@ mod tests {
         loop {
             let mut chunk = Chunk::new();
             match Roots::pull(&roots, &ledger, |_| has_priority, &mut chunk) {
-                Announced::Some => chunks.push(chunk.into_iter().rev().collect()),
-                Announced::AllBefore => break,
-                Announced::ByAnother => unreachable!("there is no other"),
+                Pulled::Some => chunks.push(chunk.into_iter().rev().collect()),
+                Pulled::AllBefore => break,
+                Pulled::ByAnother => unreachable!("there is no other"),
             }
         }
         assert!(ledger.is_announced());

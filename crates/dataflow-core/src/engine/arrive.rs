@@ -8,7 +8,7 @@ use super::hand::Hand;
 use super::pending::Near;
 use super::release::{EdgeList, doubled};
 use super::slots::set;
-use super::{Ready, Run, Slots};
+use super::{ReadyTask, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::port::{Arrival, Hint, Line};
@@ -119,7 +119,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// become ready are queued.
     fn hand_out(
         &self,
-        (source, poisoned): Ready<S>,
+        (source, poisoned): ReadyTask<S>,
         edges: EdgeList<S>,
         mut slots: Slots<S::Datum>,
         visit: &mut Visit<'_, Hand<S>>,
@@ -139,7 +139,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             let ready = self.activate(from, target, target_flow, input, next, &mut near);
             if let Some(poisoned) = ready {
                 near.release();
-                let ready: Ready<S> = (target, poisoned);
+                let ready: ReadyTask<S> = (target, poisoned);
                 let priority = self.space.priority(target);
                 let mut hint = Hint::None;
                 if Self::tells(visit) {

@@ -10,14 +10,14 @@ use super::{Job, Ledger, Report};
 use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane};
 use crate::sync::{AtomicU64, Ordering, held};
-use crate::trace::Opened;
+use crate::trace::TracedRun;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// See the [module](self). `K` orders the failures of tasks.
 pub(crate) struct Common<K> {
     pub ledger: Arc<Ledger>,
     /// Where workers note what they do, if the executor has a tracer.
-    pub opened: Option<Arc<Opened>>,
+    pub opened: Option<Arc<TracedRun>>,
     /// What its tasks are called.
     called: &'static str,
     failure: Mutex<Option<OrderedError<K>>>,
@@ -51,14 +51,14 @@ impl<K> OrderedError<K> {
 
 /// What a worker's tasks have read in one visit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bytes {
+pub(crate) struct BytesRead {
     /// On its own NUMA node.
     pub local: u64,
     /// On others.
     pub remote: u64,
 }
 
-impl Bytes {
+impl BytesRead {
     /// The task that is about to run reads so many bytes on a node; the lane is told.
     pub fn read(&mut self, lane: &mut dyn Lane, node: usize, bytes: u64) {
         match lane.reads(node, bytes) {
@@ -69,7 +69,7 @@ impl Bytes {
 }
 
 impl<K: Ord> Common<K> {
-    pub fn new(ledger: Arc<Ledger>, opened: Option<Arc<Opened>>) -> Self {
+    pub fn new(ledger: Arc<Ledger>, opened: Option<Arc<TracedRun>>) -> Self {
         Common {
             ledger,
             opened,
@@ -107,7 +107,7 @@ impl<K: Ord> Common<K> {
     }
 
     /// Adds what was read in a visit.
-    pub fn note_read(&self, read: Bytes) {
+    pub fn note_read(&self, read: BytesRead) {
         let counts = [
             (&self.local_bytes, read.local),
             (&self.remote_bytes, read.remote),

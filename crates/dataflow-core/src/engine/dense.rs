@@ -24,12 +24,12 @@ const POISON: u8 = 1 << 7;
 
 /// Bytes by task number, in pages that are made when first touched.
 pub(crate) struct DenseRecords {
-    first: Box<[OnceLock<Page>]>,
+    first: Box<[OnceLock<ArrivalsPage>]>,
     /// By the logarithm of their first, each as large as all before together.
-    later: [OnceLock<Box<[OnceLock<Page>]>>; DOUBLINGS],
+    later: [OnceLock<Box<[OnceLock<ArrivalsPage>]>>; DOUBLINGS],
 }
 
-type Page = Box<[Arrivals; PAGE]>;
+type ArrivalsPage = Box<[Arrivals; PAGE]>;
 
 /// What an arrival found.
 #[must_use]
@@ -82,14 +82,14 @@ impl DenseRecords {
         &place.get_or_init(new_page)[index % PAGE]
     }
 
-    fn later_place(&self, page: usize) -> &OnceLock<Page> {
+    fn later_place(&self, page: usize) -> &OnceLock<ArrivalsPage> {
         let first = 1 << page.ilog2();
         let part = &self.later[page.ilog2() as usize];
         &part.get_or_init(|| (0..first).map(|_| OnceLock::new()).collect())[page - first]
     }
 }
 
-fn new_page() -> Page {
+fn new_page() -> ArrivalsPage {
     let page: Box<[Arrivals]> = (0..PAGE).map(|_| Arrivals::default()).collect();
     page.try_into()
         .unwrap_or_else(|_| unreachable!("a page has {PAGE} bytes"))

@@ -6,13 +6,13 @@
 //! did. Of the tasks that one task makes ready the [best](super::Best) runs next on the same worker. A
 //! run that is stopped starts no further task.
 
-use super::announce::Announced;
-use super::job::Bell;
-use super::ledger::{LedgerLine, Tally};
+use super::announce::Pulled;
+use super::job::JobBell;
+use super::ledger::{LedgerLine, VisitCounts};
 use super::{Common, Idle, Job, Offered, guarded};
 use crate::error::{Error, Kind};
 use crate::port::{Hint, Lane, Ready, Wants, Word, Work};
-use crate::trace::{Fate, Opened, TaskNumber, Track};
+use crate::trace::{Fate, TaskNumber, TracedRun, Track};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,8 @@ pub(crate) trait Front: Sync {
 
     /// Takes roots in hand, or queues them.
     #[inline(always)]
-    fn announce<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> Announced {
-        Announced::AllBefore
+    fn announce<'f>(&'f self, _: &mut Visit<'_, Self::Hand<'f>>) -> Pulled {
+        Pulled::AllBefore
     }
 
     /// Takes in what has arrived from other ranks; says whether there was anything.
@@ -106,10 +106,10 @@ pub(crate) trait Front: Sync {
     }
 
     /// Keeps what a worker has in hand between two pieces.
-    fn pause<'f>(&'f self, _worker: usize, _: (Left, Self::Hand<'f>)) {}
+    fn pause<'f>(&'f self, _worker: usize, _: (LeftVisit, Self::Hand<'f>)) {}
 
     /// Gives it back, if there is any.
-    fn resume<'f>(&'f self, _worker: usize) -> Option<(Left, Self::Hand<'f>)> {
+    fn resume<'f>(&'f self, _worker: usize) -> Option<(LeftVisit, Self::Hand<'f>)> {
         None
     }
 
@@ -137,7 +137,7 @@ pub(crate) trait Front: Sync {
 pub(crate) struct Visit<'l, H> {
     pub lane: &'l mut dyn Lane,
     line: &'l LedgerLine,
-    pub tally: Tally,
+    pub tally: VisitCounts,
     /// What the lane wants to be told.
     pub wants: Wants,
     /// Where it notes what it does, if the run is recorded.
@@ -155,7 +155,7 @@ pub(crate) type Begin<'b, F> =
 /// Lets workers into a run until it is over, whatever `execute` does with the job.
 pub(crate) fn drive<'b, F: Front>(
     front: &'b F,
-    bell: Arc<Bell>,
+    bell: Arc<JobBell>,
     begin: Begin<'b, F>,
     execute: impl FnOnce(&Arc<Job>),
 ) {
@@ -225,7 +225,7 @@ impl<'b, F: Front> Driven<'b, F> {
         let (common, worker) = (self.front.common(), lane.worker());
         let opened = common.opened.as_deref();
         let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
-        let left = Left {
+        let left = LeftVisit {
             tally: common.ledger.line(worker).read(),
             track,
             began: None,
@@ -236,7 +236,7 @@ impl<'b, F: Front> Driven<'b, F> {
     fn visit<'l>(
         &'l self,
         lane: &'l mut dyn Lane,
-        left: Left,
+        left: LeftVisit,
         hand: F::Hand<'b>,
     ) -> Visit<'l, F::Hand<'b>> {
         Visit {
@@ -369,7 +369,7 @@ pub(crate) fn next<'f, F: Front>(
             return Some(root);
         }
         let announced = front.announce(visit);
-        if announced == Announced::Some {
+        if announced == Pulled::Some {
             continue;
         }
         let mail = front.take_mail(visit);
@@ -386,7 +386,7 @@ pub(crate) fn next<'f, F: Front>(
             }
             return front.unpack(word, visit);
         }
-        if announced == Announced::ByAnother {
+        if announced == Pulled::ByAnother {
             idle.get_or_insert_with(Idle::default)
                 .pause(visit.lane, false);
         } else if !front.lingers(&mut waits_since) {
@@ -467,7 +467,7 @@ impl<H> Visit<'_, H> {
     }
 
     /// Finds its notes again, if a body that panicked had put them aside.
-    pub fn find_track(&mut self, opened: Option<&Opened>) {
+    pub fn find_track(&mut self, opened: Option<&TracedRun>) {
         if let (Some(opened), None) = (opened, &self.track) {
             self.track = opened.take(self.lane.worker()).map(Box::new);
         }
@@ -514,7 +514,7 @@ impl<H> Visit<'_, H> {
     }
 
     /// What a visit [with](Self::with) something else in hand has left: counts and notes.
-    pub fn left(self) -> (Left, H) {
+    pub fn left(self) -> (LeftVisit, H) {
         let Visit {
             tally,
             track,
@@ -522,7 +522,7 @@ impl<H> Visit<'_, H> {
             hand,
             ..
         } = self;
-        let left = Left {
+        let left = LeftVisit {
             tally,
             track,
             began,
@@ -531,14 +531,14 @@ impl<H> Visit<'_, H> {
     }
 
     /// Takes it back.
-    pub fn back(&mut self, left: Left) {
+    pub fn back(&mut self, left: LeftVisit) {
         (self.tally, self.track, self.began) = (left.tally, left.track, left.began);
     }
 }
 
 /// See [`Visit::left`].
-pub(crate) struct Left {
-    tally: Tally,
+pub(crate) struct LeftVisit {
+    tally: VisitCounts,
     track: Option<Box<Track>>,
     began: Option<u64>,
 }

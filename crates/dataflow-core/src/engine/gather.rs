@@ -5,7 +5,7 @@
 
 use super::drive::Visit;
 use super::hand::Hand;
-use super::{Ready, Run, Slots};
+use super::{ReadyTask, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::space::{Flow, HomeInputs, Mode, TaskName, TaskSpace};
@@ -15,7 +15,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Fills the flows that come from home and makes what is updated the task's own.
     pub(super) fn gather(
         &self,
-        ready: Ready<S>,
+        ready: ReadyTask<S>,
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<&[Flow]> {
         let (task, poisoned) = ready;
@@ -76,7 +76,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Makes what a task updates its own; `None` if it lacks an input.
     fn make_sole(
         &self,
-        (task, poisoned): Ready<S>,
+        (task, poisoned): ReadyTask<S>,
         flows: &[Flow],
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<()> {

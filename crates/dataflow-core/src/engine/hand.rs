@@ -1,10 +1,10 @@
 //! Hand: what a worker has in hand while it is inside a run of a space.
 
 use super::announce::Chunk;
-use super::common::Bytes;
-use super::homes::Homes;
-use super::post::Leaving;
-use super::{Ready, Slots};
+use super::common::BytesRead;
+use super::homes::HomeTally;
+use super::post::LeavingEdges;
+use super::{ReadyTask, Slots};
 use crate::error::TaskError;
 use crate::port::Hint;
 use crate::space::TaskSpace;
@@ -26,15 +26,15 @@ pub(super) struct Hand<S: TaskSpace> {
     /// Data of the successor that is looked at.
     pub next: Box<Slots<S::Datum>>,
     /// Edges without data that leave the rank, of the task that runs.
-    pub leaving: Leaving,
+    pub leaving: LeavingEdges,
     /// The task that was begun and not ended, if it comes in pieces, and how its body failed.
-    pub begun: Option<Box<(Ready<S>, Option<TaskError>)>>,
+    pub begun: Option<Box<(ReadyTask<S>, Option<TaskError>)>>,
     /// Whether it has looked for mail since the last task.
     pub looked: bool,
     /// What tasks have read, if the lane wants to know.
-    pub read: Bytes,
+    pub read: BytesRead,
     /// What tasks have taken from home and put there.
-    pub homes: Homes,
+    pub homes: HomeTally,
 }
 
 impl<S: TaskSpace> Hand<S> {
@@ -47,11 +47,11 @@ impl<S: TaskSpace> Hand<S> {
             best: Box::default(),
             best_hint: Hint::None,
             next: Box::default(),
-            leaving: Leaving::new(),
+            leaving: LeavingEdges::new(),
             begun: None,
             looked: false,
-            read: Bytes::default(),
-            homes: Homes::default(),
+            read: BytesRead::default(),
+            homes: HomeTally::default(),
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::Run;
 use crate::data::{RunNumber, Store};
 use crate::error::{Error, Kind};
-use crate::space::{Asked, Description, Home, HomeInputs, Mode, TaskName, TaskSpace};
+use crate::space::{Asked, Description, HomeInputs, HomeSlot, Mode, TaskName, TaskSpace};
 use crate::sync::held;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 10_000_000;
 
 /// What a worker, or a run, has taken from home and put there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Homes {
+pub(super) struct HomeTally {
     /// Slots from which a datum was taken to be updated, less those that got one back.
     pub lent: i64,
     /// Whether tasks were skipped: then what is missing is explained.
@@ -32,7 +32,7 @@ pub(super) fn new_number() -> RunNumber {
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// A worker leaves.
-    pub(super) fn note_homes(&self, homes: Homes) {
+    pub(super) fn note_homes(&self, homes: HomeTally) {
         if homes.lent != 0 || homes.spoilt {
             let mut all = held(&self.homes);
             all.lent += homes.lent;
@@ -68,7 +68,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// What is said of a slot into which a second task puts a datum.
     #[cold]
     pub(super) fn put_twice(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
-        let slot = Home::of(store, index);
+        let slot = HomeSlot::of(store, index);
         let space: &dyn Asked<S::Task> = self.space;
         let mut found = None;
         self.look_at_tasks(|other| {

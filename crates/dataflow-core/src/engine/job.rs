@@ -37,7 +37,7 @@ pub const MANY_INSIDE: usize = (INSIDE / ONE_INSIDE) as usize;
 /// One run of a task space, open for workers until it is over.
 pub struct Job {
     gate: Gate,
-    bell: Arc<Bell>,
+    bell: Arc<JobBell>,
     offered_by: usize,
     work: NonNull<dyn Work>,
 }
@@ -142,7 +142,7 @@ impl fmt::Debug for Job {
 
 /// Rings when mail comes and when the job is over.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct JobBell {
     heard: Mutex<BellState>,
     /// Waits for the end only: mail must not wake the caller of a run.
     for_over: Condvar,
@@ -166,13 +166,13 @@ struct BellState {
     waiting: usize,
 }
 
-impl Bell {
+impl JobBell {
     /// Of a run across ranks.
     pub fn across() -> Self {
-        Bell {
+        JobBell {
             #[cfg(feature = "rayon")]
             across: true,
-            ..Bell::default()
+            ..JobBell::default()
         }
     }
 
@@ -299,7 +299,7 @@ pub(crate) struct Offered<'a, W: Work + 'a> {
 impl<'a, W: Work + 'a> Offered<'a, W> {
     /// Offers a run, in a body of a [worker](Job::offered_by) or not. `stop` makes workers inside leave
     /// soon.
-    pub fn new(run: &'a W, bell: Arc<Bell>, offered_by: usize, stop: fn(&W)) -> Self {
+    pub fn new(run: &'a W, bell: Arc<JobBell>, offered_by: usize, stop: fn(&W)) -> Self {
         let erased: NonNull<dyn Work + 'a> = NonNull::from(run as &(dyn Work + 'a));
         // SAFETY: - only the lifetime changes; both are the same kind of fat pointer
         //         - the pointer is followed only from inside the gate, and `drop` of the value
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn mail_that_came_first_is_told_to_whoever_is_named_later() {
-        let (bell, calls) = (Bell::default(), Arc::new(AtomicU64::new(0)));
+        let (bell, calls) = (JobBell::default(), Arc::new(AtomicU64::new(0)));
         assert!(bell.mail_has_come(), "there was none before");
         bell.ring_mail();
         let called = calls.clone();

@@ -163,8 +163,8 @@ impl Ledger {
 
 impl LedgerLine {
     /// What this worker has counted in earlier visits: executed, queued, taken.
-    pub fn read(&self) -> Tally {
-        Tally {
+    pub fn read(&self) -> VisitCounts {
+        VisitCounts {
             executed: self.executed.load(Ordering::Relaxed),
             queued: self.queued.load(Ordering::Relaxed),
             taken: self.taken.load(Ordering::Relaxed),
@@ -176,7 +176,7 @@ impl LedgerLine {
         self.executed.store(executed, Ordering::Relaxed);
     }
 
-    pub fn publish(&self, tally: &Tally) {
+    pub fn publish(&self, tally: &VisitCounts) {
         self.executed.store(tally.executed, Ordering::Relaxed);
         // Release: see `is_balanced`.
         self.queued.store(tally.queued, Ordering::Release);
@@ -186,7 +186,7 @@ impl LedgerLine {
 
 /// A worker's own counts while it is inside.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct VisitCounts {
     pub executed: u64,
     pub queued: u64,
     pub taken: u64,

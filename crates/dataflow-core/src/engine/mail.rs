@@ -7,7 +7,7 @@
 
 use super::Ledger;
 use super::guard::{looks_into, replace_looks_into};
-use super::job::{Bell, Job};
+use super::job::{Job, JobBell};
 use crate::port::{Arrival, Failure, Inbox, Pulse};
 use crate::rank::Rank;
 use crate::sync::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The inbox of one run.
 pub(crate) struct Mail {
     ledger: Arc<Ledger>,
-    bell: Arc<Bell>,
+    bell: Arc<JobBell>,
     job: OnceLock<Weak<Job>>,
     kept: Mutex<MailState>,
     /// Who notes what leaves and comes, if the run is recorded.
@@ -47,7 +47,7 @@ impl Mail {
     pub fn new(ledger: &Arc<Ledger>, mailed: Option<Mailed>) -> Self {
         Mail {
             ledger: ledger.clone(),
-            bell: Arc::new(Bell::across()),
+            bell: Arc::new(JobBell::across()),
             job: OnceLock::new(),
             kept: Mutex::default(),
             mailed,
@@ -55,7 +55,7 @@ impl Mail {
     }
 
     /// What wakes whoever waits for mail.
-    pub fn bell(&self) -> &Arc<Bell> {
+    pub fn bell(&self) -> &Arc<JobBell> {
         &self.bell
     }
 

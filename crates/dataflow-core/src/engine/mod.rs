@@ -29,9 +29,9 @@ mod stall;
 mod tell;
 mod trace;
 
-pub(crate) use announce::{Announced, Chunk, Roots};
+pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
-pub(crate) use common::{Bytes, Common, OrderedError};
+pub(crate) use common::{BytesRead, Common, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
 pub use guard::OfThread;
 pub(crate) use guard::{
@@ -50,10 +50,10 @@ use crate::rank::Rank;
 use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
 use dense::DenseRecords;
-use drive::Left;
+use drive::LeftVisit;
 use hand::Hand;
-use homes::Homes;
-use job::Bell;
+use homes::HomeTally;
+use job::JobBell;
 use mail::Mail;
 use monitor::Monitor;
 use names::Names;
@@ -279,7 +279,7 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
 }
 
 /// A task whose inputs have all come, and whether an ancestor failed.
-type Ready<S> = (<S as TaskSpace>::Task, Poisoned);
+type ReadyTask<S> = (<S as TaskSpace>::Task, Poisoned);
 
 /// One run: what its steps share.
 struct Run<'a, S: TaskSpace> {
@@ -295,14 +295,14 @@ struct Run<'a, S: TaskSpace> {
     dense: DenseRecords,
     /// By which stores know what this run took and put.
     number: RunNumber,
-    homes: Mutex<Homes>,
+    homes: Mutex<HomeTally>,
     copies: Box<[AtomicU64]>,
     /// Visits that go on in pieces, by worker.
     paused: SpinLock<Vec<Option<Paused<S>>>>,
 }
 
 /// What a worker has in hand between two pieces of its visit.
-type Paused<S> = Box<(Left, Hand<S>)>;
+type Paused<S> = Box<(LeftVisit, Hand<S>)>;
 
 /// What a rank that is one of several runs with.
 struct Abroad<'a, D: Datum> {
@@ -347,7 +347,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Lets the executor's workers in until the run is over.
-    fn execute(&self, on: &dyn Executor, bell: Arc<Bell>, offer: impl FnOnce(&Arc<Job>)) {
+    fn execute(&self, on: &dyn Executor, bell: Arc<JobBell>, offer: impl FnOnce(&Arc<Job>)) {
         drive(self, bell, &|_, _| {}, |job| {
             offer(job);
             self.common.execute(on, job);

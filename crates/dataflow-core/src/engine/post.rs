@@ -14,7 +14,7 @@
 //! once.
 
 use super::pending::Poisoned;
-use super::{Ready, Run};
+use super::{ReadyTask, Run};
 use crate::data::Version;
 use crate::error::Kind;
 use crate::port::{Cargo, Goods, Head, Line, Parcel, PostedFlow, Ranks, Wire};
@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Edges that leave: to whom, by which flow, how urgent the task at the end is.
-pub(super) type Leaving = Vec<Edge>;
+pub(super) type LeavingEdges = Vec<Edge>;
 type Edge = (Rank, u16, i64);
 
 /// How data become cargo, and goods data: known where the datum is known to be [`Wire`].
@@ -70,7 +70,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (source, flow): (S::Task, usize),
         target: S::Task,
-        leaving: &mut Leaving,
+        leaving: &mut LeavingEdges,
     ) {
         let rank = self.space.rank(target);
         let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
@@ -97,8 +97,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     pub(super) fn post(
         &self,
-        (source, poisoned): Ready<S>,
-        leaving: Leaving,
+        (source, poisoned): ReadyTask<S>,
+        leaving: LeavingEdges,
         slots: &[Option<Version<S::Datum>>],
         track: Option<&mut Track>,
     ) {
@@ -148,7 +148,7 @@ fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[PostedFlow], track:
 /// Knows no task and no datum, so it is compiled once.
 fn post_to_each(
     line: &dyn Line,
-    mut leaving: Leaving,
+    mut leaving: LeavingEdges,
     (task, poisoned): (&WireName, Poisoned),
     posted: &[PostedFlow],
 ) {

@@ -3,7 +3,7 @@
 use super::drive::Visit;
 use super::hand::Hand;
 use super::slots::empty;
-use super::{Ready, Run};
+use super::{ReadyTask, Run};
 use crate::error::Kind;
 use crate::port::{Hint, Word};
 use crate::space::{TaskName, TaskSpace};
@@ -14,9 +14,9 @@ const PARKED: Word = 2;
 
 /// Forgets the task that ran before if what a worker does between two tasks panics; otherwise it is to be
 /// forgotten itself, which takes no time.
-struct Between<'h, T>(&'h mut Option<T>);
+struct ForgetsOnPanic<'h, T>(&'h mut Option<T>);
 
-impl<T> Drop for Between<'_, T> {
+impl<T> Drop for ForgetsOnPanic<'_, T> {
     fn drop(&mut self) {
         *self.0 = None;
     }
@@ -27,7 +27,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[inline]
     pub(super) fn queue(
         &self,
-        ready: Ready<S>,
+        ready: ReadyTask<S>,
         (priority, hint): (i64, Hint),
         visit: &mut Visit<'_, Hand<S>>,
     ) {
@@ -38,7 +38,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// Queues any other task that is ready.
     pub(super) fn share(
         &self,
-        ready: Ready<S>,
+        ready: ReadyTask<S>,
         (priority, hint): (i64, Hint),
         visit: &mut Visit<'_, Hand<S>>,
     ) {
@@ -48,7 +48,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// A ready task as a word; its data, in `hand.next`, wait in the table of records.
     #[inline]
-    fn pack(&self, (task, poisoned): Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> Word {
+    fn pack(&self, (task, poisoned): ReadyTask<S>, visit: &mut Visit<'_, Hand<S>>) -> Word {
         let key = self.names.key(task);
         let next = &mut visit.hand.next;
         let parked = Self::CARRIES && next.iter().any(Option::is_some);
@@ -61,10 +61,14 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// The task of a word; its data come to `hand.slots`.
     #[inline(always)]
-    pub(super) fn take_out(&self, word: Word, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+    pub(super) fn take_out(
+        &self,
+        word: Word,
+        visit: &mut Visit<'_, Hand<S>>,
+    ) -> Option<ReadyTask<S>> {
         let key = word >> 8;
         let unpack = |packed| self.space.named(packed);
-        let between = Between(&mut visit.hand.task);
+        let between = ForgetsOnPanic(&mut visit.hand.task);
         let name = self.names.name(key, unpack);
         std::mem::forget(between);
         let Some(task) = name else {

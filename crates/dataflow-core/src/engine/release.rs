@@ -12,8 +12,8 @@ use super::best::{Best, Next, Offer};
 use super::drive::Visit;
 use super::hand::Hand;
 use super::pending::{Near, Poisoned};
-use super::post::Leaving;
-use super::{Ready, Run, Slots};
+use super::post::LeavingEdges;
+use super::{ReadyTask, Run, Slots};
 use crate::data::{Put, Store, Version};
 use crate::error::Kind;
 use crate::port::Hint;
@@ -26,10 +26,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[inline(always)]
     pub(super) fn release(
         &self,
-        (source, poisoned): Ready<S>,
+        (source, poisoned): ReadyTask<S>,
         flows: &[Flow],
         visit: &mut Visit<'_, Hand<S>>,
-    ) -> Option<Ready<S>> {
+    ) -> Option<ReadyTask<S>> {
         let mut released = Released {
             run: self,
             source,
@@ -61,7 +61,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     #[inline(never)]
     fn names_twice(&self, source: S::Task) -> bool {
-        let mut edges = Listed::<S>(EdgeList::<S>::new());
+        let mut edges = AllEdges::<S>(EdgeList::<S>::new());
         self.space.successors(source, &mut edges);
         let twice = doubled(&edges.0);
         if let Some((target, flow)) = twice {
@@ -78,7 +78,7 @@ struct Released<'r, 'l, 'a, S: TaskSpace> {
     poisoned: Poisoned,
     visit: &'r mut Visit<'l, Hand<S>>,
     /// Its data are in `hand.best`, and where they lie in `hand.best_hint`.
-    best: Best<Ready<S>>,
+    best: Best<ReadyTask<S>>,
     /// Let go of before tasks are queued or messages posted.
     near: Near<'r, S::Datum>,
 }
@@ -103,7 +103,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     /// Walks the edges of a task with data.
     fn hand_on(&mut self, flows: &[Flow]) {
         // Lent to the visitor, not part of it: moving them out would copy half a kilobyte.
-        let (mut list, mut leaving) = (EdgeList::<S>::new(), Leaving::new());
+        let (mut list, mut leaving) = (EdgeList::<S>::new(), LeavingEdges::new());
         let mut edges = Edges {
             run: self.run,
             source: &self.source,
@@ -166,7 +166,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     #[inline(always)]
     fn are_there(
         &self,
-        (stay, leave): (&EdgeList<S>, &Leaving),
+        (stay, leave): (&EdgeList<S>, &LeavingEdges),
         nothing: Option<usize>,
         flows: &[Flow],
         uses: &mut [u32],
@@ -221,7 +221,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     /// Keeps the most urgent successor, its data in `hand.best`, and queues the others; what belongs
     /// elsewhere, too, if the lane is told of that.
     #[inline(always)]
-    fn choose(&mut self, ready: Ready<S>) {
+    fn choose(&mut self, ready: ReadyTask<S>) {
         let priority = self.run.space.priority(ready.0);
         let (mut hint, mut goes_elsewhere) = (Hint::None, false);
         if Run::<'a, S>::tells(self.visit) {
@@ -241,7 +241,7 @@ impl<'a, S: TaskSpace> Released<'_, '_, 'a, S> {
     }
 
     #[inline(always)]
-    fn next(self) -> Option<Ready<S>> {
+    fn next(self) -> Option<ReadyTask<S>> {
         let hand = &mut self.visit.hand;
         match self.best.next(self.visit.lane)? {
             Next::Runs(best) => {
@@ -312,9 +312,9 @@ fn doubled_anywhere<T: TaskName>(edges: &[(usize, T, usize)]) -> Option<(T, usiz
 }
 
 /// All edges of a task.
-struct Listed<S: TaskSpace>(EdgeList<S>);
+struct AllEdges<S: TaskSpace>(EdgeList<S>);
 
-impl<S: TaskSpace> Successors<S> for Listed<S> {
+impl<S: TaskSpace> Successors<S> for AllEdges<S> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         self.0.push((flow, target, target_flow));
     }
@@ -328,7 +328,7 @@ struct Edges<'s, 'a, S: TaskSpace> {
     source: &'s S::Task,
     slots: &'s Slots<S::Datum>,
     list: &'s mut EdgeList<S>,
-    leaving: &'s mut Leaving,
+    leaving: &'s mut LeavingEdges,
     fault: Option<(Kind, String)>,
     /// How many slots got back what the run had taken from there.
     back: i64,

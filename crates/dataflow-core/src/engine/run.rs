@@ -3,12 +3,12 @@
 //! # Law
 //! A body starts when all its inputs are there and what it updates is its own.
 
-use super::announce::Announced;
+use super::announce::Pulled;
 use super::common::Common;
-use super::drive::{Front, Left, Visit};
+use super::drive::{Front, LeftVisit, Visit};
 use super::guard::drop_quietly;
 use super::hand::Hand;
-use super::{Ready, Run};
+use super::{ReadyTask, Run};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::Word;
 use crate::space::{Flow, Flows, TaskName, TaskSpace};
@@ -22,7 +22,7 @@ type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
 impl<S: TaskSpace> Front for Run<'_, S> {
     type Key = S::Task;
     type Ready<'f>
-        = Ready<S>
+        = ReadyTask<S>
     where
         Self: 'f;
     type Hand<'f>
@@ -43,22 +43,22 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     }
 
     #[inline(always)]
-    fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+    fn unpack(&self, word: Word, visit: &mut Visit<'_, Hand<S>>) -> Option<ReadyTask<S>> {
         self.take_out(word, visit)
     }
 
     #[inline(always)]
-    fn root(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+    fn root(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<ReadyTask<S>> {
         visit.hand.roots.pop().map(|root| (root, false))
     }
 
-    fn announce(&self, visit: &mut Visit<'_, Hand<S>>) -> Announced {
+    fn announce(&self, visit: &mut Visit<'_, Hand<S>>) -> Pulled {
         visit.hand.task = None;
         let roots = &mut visit.hand.roots;
         let has_priority = |&root: &S::Task| self.space.priority(root) != 0;
         let ledger = &self.common.ledger;
         let announced = super::announce::Roots::pull(&self.roots, ledger, has_priority, roots);
-        if announced == Announced::Some {
+        if announced == Pulled::Some {
             self.place_roots(visit);
         }
         announced
@@ -92,12 +92,12 @@ impl<S: TaskSpace> Front for Run<'_, S> {
     /// Runs one task and hands its outputs on. Answers the successor to run next, its data in
     /// `hand.slots`.
     #[inline(always)]
-    fn step(&self, ready: Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+    fn step(&self, ready: ReadyTask<S>, visit: &mut Visit<'_, Hand<S>>) -> Option<ReadyTask<S>> {
         let performed = self.perform(ready, visit)?;
         self.hand_over(ready, performed, visit)
     }
 
-    fn begin(&self, ready: Ready<S>, visit: &mut Visit<'_, Hand<S>>) -> bool {
+    fn begin(&self, ready: ReadyTask<S>, visit: &mut Visit<'_, Hand<S>>) -> bool {
         let performed = self.perform(ready, visit);
         let has_begun = performed.is_some();
         let failed = performed.and_then(|(_, result)| result.err());
@@ -105,7 +105,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         has_begun
     }
 
-    fn end(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<Ready<S>> {
+    fn end(&self, visit: &mut Visit<'_, Hand<S>>) -> Option<ReadyTask<S>> {
         let (ready, failed) = *visit.hand.begun.take()?;
         let flows: &[Flow] = match Self::CARRIES {
             true => &self.description.classes().get(ready.0.class())?.flows[..],
@@ -114,14 +114,14 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         self.hand_over(ready, (flows, failed.map_or(Ok(()), Err)), visit)
     }
 
-    fn pause(&self, worker: usize, paused: (Left, Hand<S>)) {
+    fn pause(&self, worker: usize, paused: (LeftVisit, Hand<S>)) {
         let mut all = lock(&self.paused);
         let needed = all.len().max(worker + 1);
         all.resize_with(needed, || None);
         all[worker] = Some(Box::new(paused));
     }
 
-    fn resume(&self, worker: usize) -> Option<(Left, Hand<S>)> {
+    fn resume(&self, worker: usize) -> Option<(LeftVisit, Hand<S>)> {
         let paused = lock(&self.paused).get_mut(worker)?.take();
         paused.map(|paused| *paused)
     }
@@ -162,7 +162,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[inline(always)]
     fn perform(
         &self,
-        (task, poisoned): Ready<S>,
+        (task, poisoned): ReadyTask<S>,
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<Performed<'_>> {
         visit.hand.task = Some(task);
@@ -194,10 +194,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[inline(always)]
     fn hand_over(
         &self,
-        (task, mut poisoned): Ready<S>,
+        (task, mut poisoned): ReadyTask<S>,
         (flows, result): Performed<'_>,
         visit: &mut Visit<'_, Hand<S>>,
-    ) -> Option<Ready<S>> {
+    ) -> Option<ReadyTask<S>> {
         let mut fate = if poisoned { Fate::Skipped } else { Fate::Ran };
         if let Err(error) = result {
             self.failed(task, error);

@@ -14,7 +14,7 @@ pub(super) const INLINE: usize = 4;
 pub(crate) type Slots<D> = SmallVec<[Option<Version<D>>; INLINE]>;
 
 /// As many places as slots have at least.
-pub(crate) type Places<D> = [Option<Version<D>>; INLINE];
+pub(crate) type InlineSlots<D> = [Option<Version<D>>; INLINE];
 
 /// Puts a datum in its place.
 #[inline]
@@ -51,8 +51,8 @@ fn make_empty<D: Datum>(slots: &mut Slots<D>) {
 /// Lets slots and places change what they hold; slots of more places keep theirs. One move for all: what
 /// was written piece by piece is slow to move as a whole only while it is new.
 #[inline(always)]
-pub(crate) fn exchange<D: Datum>(slots: &mut Slots<D>, places: &mut Places<D>) {
-    if let Ok(slots) = <&mut Places<D>>::try_from(&mut slots[..]) {
+pub(crate) fn exchange<D: Datum>(slots: &mut Slots<D>, places: &mut InlineSlots<D>) {
+    if let Ok(slots) = <&mut InlineSlots<D>>::try_from(&mut slots[..]) {
         std::mem::swap(slots, places);
     }
 }

@@ -5,7 +5,7 @@ use super::guard::buried;
 use super::pending::Leftover;
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
-use crate::space::{Asked, Description, Expected, TaskName, TaskSpace, in_order, misplaced};
+use crate::space::{Asked, CountedInputs, Description, TaskName, TaskSpace, in_order, misplaced};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -76,7 +76,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             let Some(index) = self.number(task) else {
                 continue;
             };
-            let expected = Expected::of(self.space, task, 0, (task, 0));
+            let expected = CountedInputs::of(self.space, task, 0, (task, 0));
             let arrived = self.dense.arrived(index);
             if arrived != 0 && expected.byte().is_some_and(|awaited| arrived != awaited) {
                 waiting.push((task, Had::Flows(arrived)));

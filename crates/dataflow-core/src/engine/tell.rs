@@ -12,7 +12,7 @@ use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
 use smallvec::SmallVec;
 
 /// By which flow a datum comes, on which NUMA node it lies, and its bytes.
-type Input = (usize, Option<usize>, u64);
+type InputPlace = (usize, Option<usize>, u64);
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether the lane wants to be told of these tasks.
@@ -27,7 +27,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let input = |flow, datum: &S::Datum| (flow, datum.numa_node(), datum.bytes() as u64);
         let arrived = slots.iter().enumerate();
         let arrived = arrived.filter_map(|(flow, slot)| Some(input(flow, slot.as_deref()?)));
-        let mut inputs: SmallVec<[Input; 8]> = arrived.collect();
+        let mut inputs: SmallVec<[InputPlace; 8]> = arrived.collect();
         let mut look = |flow, store: &Store<S::Datum>, index| {
             inputs.extend(store.peek(index, |datum| input(flow, datum)));
         };

@@ -12,7 +12,7 @@
 //!
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
-use super::top::{Seat, Top, makes_unasked};
+use super::top::{RankAmong, Top, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
@@ -47,7 +47,7 @@ where
         return recurse(problem, argument, on);
     }
     let start = Instant::now();
-    let seat = Seat { rank, n_ranks };
+    let seat = RankAmong { rank, n_ranks };
     let agree = |n_calls, spent| agree_to_go_on(makes_unasked(n_calls, spent), on);
     let now = || courier.simulated_time().unwrap_or_else(|| start.elapsed());
     let unfold = || Top::unfold(problem, argument, seat, now, agree);
@@ -86,7 +86,7 @@ where
 /// program's: it is not recorded.
 fn agree_to_go_on(unasked: usize, on: &dyn Executor) -> Result<usize, Error> {
     let courier = on.courier();
-    let asked = Asked {
+    let asked = Broadcast {
         n_ranks: courier.n_ranks() as u32,
         unasked: unasked as u64,
         heard: AtomicU64::new(0),
@@ -108,19 +108,19 @@ fn agree_to_go_on(unasked: usize, on: &dyn Executor) -> Result<usize, Error> {
 
 crate::task_names! {
     /// Rank 0 says it; a rank hears it.
-    enum AskedTask { Said {}, Heard { on } }
+    enum BroadcastTask { Said {}, Heard { on } }
 }
-use AskedTask::{Heard, Said};
+use BroadcastTask::{Heard, Said};
 
 /// One word of rank 0's, heard by all.
-struct Asked {
+struct Broadcast {
     n_ranks: u32,
     unasked: u64,
     heard: AtomicU64,
 }
 
-impl TaskSpace for Asked {
-    type Task = AskedTask;
+impl TaskSpace for Broadcast {
+    type Task = BroadcastTask;
     type Datum = u64;
 
     fn describe(&self, about: &mut Description) {
@@ -130,26 +130,26 @@ impl TaskSpace for Asked {
         about.class("Heard").read("VALUE");
     }
 
-    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = AskedTask> + Send {
+    fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = BroadcastTask> + Send {
         (on == 0)
             .then_some(Said {})
             .into_iter()
             .chain([Heard { on }])
     }
 
-    fn inputs(&self, task: AskedTask, from: &mut impl Inputs<Self>) {
+    fn inputs(&self, task: BroadcastTask, from: &mut impl Inputs<Self>) {
         if let Heard { .. } = task {
             from.task(VALUE, Said {}, VALUE);
         }
     }
 
-    fn successors(&self, task: AskedTask, to: &mut impl Successors<Self>) {
+    fn successors(&self, task: BroadcastTask, to: &mut impl Successors<Self>) {
         if let Said {} = task {
             to.range(VALUE, 0..self.n_ranks, |on| Heard { on }, VALUE);
         }
     }
 
-    fn run(&self, task: AskedTask, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+    fn run(&self, task: BroadcastTask, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
         let [value] = flows.slots();
         match task {
             Said {} => value.put(self.unasked),
@@ -158,7 +158,7 @@ impl TaskSpace for Asked {
         Ok(())
     }
 
-    fn rank(&self, task: AskedTask) -> Rank {
+    fn rank(&self, task: BroadcastTask) -> Rank {
         match task {
             Said {} => Rank(0),
             Heard { on } => Rank(on),
@@ -176,7 +176,7 @@ struct CallTree<'t, P: Recursive> {
     problem: &'t P,
     on: &'t dyn Executor,
     top: Top<P>,
-    seat: Seat,
+    seat: RankAmong,
     calls: AtomicU64,
     value: Mutex<Option<P::Value>>,
 }

@@ -60,7 +60,7 @@ impl<P: Recursive> Frame<P> {
     }
 
     /// A value comes. If it is the last: all of them, and how they are joined.
-    fn take_in(&self, place: usize, value: Option<P::Value>) -> Option<Complete<P>> {
+    fn take_in(&self, place: usize, value: Option<P::Value>) -> Option<ReadyJoin<P>> {
         let mut waiting = lock(&self.waiting);
         waiting.values[place] = value;
         waiting.missing -= 1;
@@ -68,7 +68,7 @@ impl<P: Recursive> Frame<P> {
     }
 }
 
-type Complete<P> = (Vec<Option<<P as Recursive>::Value>>, Option<Join<P>>);
+type ReadyJoin<P> = (Vec<Option<<P as Recursive>::Value>>, Option<Join<P>>);
 
 impl<P: Recursive> Above<P> {
     /// Above the outermost call is nothing.

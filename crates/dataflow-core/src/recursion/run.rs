@@ -32,7 +32,7 @@ const JOINED: TaskNumber = 1 << (WORKER - 1);
 const CALL: usize = 0;
 const JOIN: usize = 1;
 
-struct Run<'p, P: Recursive> {
+struct RecursionRun<'p, P: Recursive> {
     /// Failures are ordered by the ways to the calls.
     common: Common<Vec<usize>>,
     problem: &'p P,
@@ -67,7 +67,7 @@ impl fmt::Debug for CallPath {
 }
 
 /// What a worker has in hand.
-struct Hand<'f, P: Recursive> {
+struct RecursionHand<'f, P: Recursive> {
     keeper: Keeper<'f, QueuedCall<P>>,
     /// What is called or joined, for reports of panics.
     calling: Option<Above<P>>,
@@ -93,7 +93,7 @@ pub(super) fn run<P: Recursive>(
     let tracer = on.tracer().filter(|_| !is_inside());
     let rank = on.courier().rank();
     let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
-    let run = Run {
+    let run = RecursionRun {
         common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
         problem,
         above,
@@ -102,7 +102,7 @@ pub(super) fn run<P: Recursive>(
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
     };
-    drive(&run, Arc::default(), &Run::call_outermost, |job| {
+    drive(&run, Arc::default(), &RecursionRun::call_outermost, |job| {
         execute(&run.common, job)
     });
     let seconds = start.elapsed().as_secs_f64();
@@ -116,14 +116,14 @@ pub(super) fn run<P: Recursive>(
     }
 }
 
-impl<P: Recursive> Front for Run<'_, P> {
+impl<P: Recursive> Front for RecursionRun<'_, P> {
     type Key = Vec<usize>;
     type Ready<'f>
         = QueuedCall<P>
     where
         Self: 'f;
     type Hand<'f>
-        = Hand<'f, P>
+        = RecursionHand<'f, P>
     where
         Self: 'f;
 
@@ -132,8 +132,8 @@ impl<P: Recursive> Front for Run<'_, P> {
         &self.common
     }
 
-    fn enter(&self, worker: usize) -> Hand<'_, P> {
-        Hand {
+    fn enter(&self, worker: usize) -> RecursionHand<'_, P> {
+        RecursionHand {
             keeper: self.shelves.keeper(worker),
             calling: None,
             class: CALL,
@@ -145,7 +145,7 @@ impl<P: Recursive> Front for Run<'_, P> {
     fn unpack<'f>(
         &'f self,
         word: Word,
-        visit: &mut Visit<'_, Hand<'f, P>>,
+        visit: &mut Visit<'_, RecursionHand<'f, P>>,
     ) -> Option<QueuedCall<P>> {
         Some(self.shelves.take(word, &mut visit.hand.keeper))
     }
@@ -155,7 +155,7 @@ impl<P: Recursive> Front for Run<'_, P> {
     fn step<'f>(
         &'f self,
         (argument, above): QueuedCall<P>,
-        visit: &mut Visit<'_, Hand<'f, P>>,
+        visit: &mut Visit<'_, RecursionHand<'f, P>>,
     ) -> Option<QueuedCall<P>> {
         (visit.hand.calling, visit.hand.class) = (Some(above), CALL);
         let number = Self::number(visit);
@@ -197,7 +197,7 @@ impl<P: Recursive> Front for Run<'_, P> {
         None
     }
 
-    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, P>>, text: &str) {
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, RecursionHand<'f, P>>, text: &str) {
         let (number, class) = (Self::number(visit), visit.hand.class);
         visit.ends_by_panic(|_| (number, class));
         let way = visit.hand.calling.as_ref().map(Above::way);
@@ -208,16 +208,16 @@ impl<P: Recursive> Front for Run<'_, P> {
 
     /// What a call that panicked has left, its frame with the values in there, is dropped by whoever
     /// holds it last.
-    fn leave<'f>(&'f self, hand: Hand<'f, P>) {
+    fn leave<'f>(&'f self, hand: RecursionHand<'f, P>) {
         replace_depth(hand.outer_depth);
         drop_quietly(hand.calling);
         self.shelves.keep(hand.keeper);
     }
 }
 
-impl<P: Recursive> Run<'_, P> {
+impl<P: Recursive> RecursionRun<'_, P> {
     /// The first worker that comes in makes the outermost call.
-    fn call_outermost<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, P>>) {
+    fn call_outermost<'f>(&'f self, visit: &mut Visit<'_, RecursionHand<'f, P>>) {
         let first = held(&self.first).take();
         if let Some(argument) = first {
             self.common.ledger.all_announced();
@@ -239,7 +239,7 @@ impl<P: Recursive> Run<'_, P> {
     }
 
     /// In traces calls are numbered by worker, as they come, and so are joins.
-    fn number(visit: &Visit<'_, Hand<'_, P>>) -> TaskNumber {
+    fn number(visit: &Visit<'_, RecursionHand<'_, P>>) -> TaskNumber {
         let joined = if visit.hand.class == JOIN { JOINED } else { 0 };
         (visit.lane.worker() as u64) << WORKER | joined | visit.tally.executed
     }
@@ -247,7 +247,7 @@ impl<P: Recursive> Run<'_, P> {
     /// A call was ready when the one above it had forked.
     #[cold]
     #[inline(never)]
-    fn note_ready(visit: &mut Visit<'_, Hand<'_, P>>, number: TaskNumber) {
+    fn note_ready(visit: &mut Visit<'_, RecursionHand<'_, P>>, number: TaskNumber) {
         let forked = visit.hand.calling.as_ref().and_then(Above::forked);
         if let (Some(track), Some((above, at))) = (&mut visit.track, forked) {
             track.ready_at(number, Some(above), at);
@@ -277,13 +277,13 @@ impl<P: Recursive> Run<'_, P> {
         });
     }
 
-    fn queue<'f>(&'f self, call: QueuedCall<P>, visit: &mut Visit<'_, Hand<'f, P>>) {
+    fn queue<'f>(&'f self, call: QueuedCall<P>, visit: &mut Visit<'_, RecursionHand<'f, P>>) {
         let word = self.shelves.put(call, &mut visit.hand.keeper);
         visit.push(word, 0, || (Hint::None, CALL));
     }
 
     /// Brings the value of what is called, and whatever it completes: in traces one join.
-    fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, Hand<'_, P>>) {
+    fn bring(&self, value: Option<P::Value>, visit: &mut Visit<'_, RecursionHand<'_, P>>) {
         visit.hand.class = JOIN;
         visit.begins();
         let calling = visit.hand.calling.get_or_insert_with(Above::nothing);

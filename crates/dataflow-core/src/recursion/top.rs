@@ -31,7 +31,7 @@ pub(super) struct Top<P: Recursive> {
     nodes: Mutex<Vec<Node<P>>>,
     ways: Ways,
     /// By number.
-    open: Vec<Open<P>>,
+    open: Vec<OpenCall<P>>,
     /// How many calls were made here.
     pub n_calls: u64,
 }
@@ -51,16 +51,16 @@ enum Node<P: Recursive> {
 type Argument<P> = Result<<P as Recursive>::Argument, TaskError>;
 
 /// An open call: its node, and its argument if it is this rank's.
-struct Open<P: Recursive>(usize, Mutex<Option<Argument<P>>>);
+struct OpenCall<P: Recursive>(usize, Mutex<Option<Argument<P>>>);
 
 /// One of some ranks.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct RankAmong {
     pub rank: Rank,
     pub n_ranks: usize,
 }
 
-impl Seat {
+impl RankAmong {
     /// Whom an open call is dealt to. In each turn one rank further, so that nobody has the last
     /// children of all forks, which may be the smallest.
     pub fn dealt_to(self, number: usize) -> Rank {
@@ -89,7 +89,7 @@ impl<P: Recursive> Top<P> {
     pub fn unfold(
         problem: &P,
         argument: P::Argument,
-        seat: Seat,
+        seat: RankAmong,
         now: impl Fn() -> Duration,
         mut ask: impl FnMut(usize, Duration) -> Result<usize, Error>,
     ) -> Result<Self, Error> {
@@ -146,7 +146,7 @@ impl<P: Recursive> Top<P> {
 
     /// An open call that was dealt to this rank, once: the way to it, and its argument.
     pub fn take(&self, number: usize) -> (CallPath, Argument<P>) {
-        let Open(node, argument) = &self.open[number];
+        let OpenCall(node, argument) = &self.open[number];
         let Some(argument) = held(argument).take() else {
             unreachable!("an open call is called once, by the rank that it was dealt to");
         };
@@ -191,7 +191,7 @@ impl<P: Recursive> Node<P> {
 
 /// Numbers the open calls. What others call, and on all but the first rank, which joins, the values and
 /// joins of the top, is dropped.
-fn deal_out<P: Recursive>(nodes: &mut Vec<Node<P>>, seat: Seat) -> Vec<Open<P>> {
+fn deal_out<P: Recursive>(nodes: &mut Vec<Node<P>>, seat: RankAmong) -> Vec<OpenCall<P>> {
     let mut open = Vec::new();
     let mut below = vec![0];
     while let Some(at) = below.pop() {
@@ -210,7 +210,7 @@ fn deal_out<P: Recursive>(nodes: &mut Vec<Node<P>>, seat: Seat) -> Vec<Open<P>> 
                 None
             }
         };
-        Open(at, Mutex::new(argument))
+        OpenCall(at, Mutex::new(argument))
     };
     let open = open.into_iter().enumerate().map(&mut deal).collect();
     if seat.rank != Rank(0) {
@@ -281,8 +281,8 @@ mod tests {
         (0..n).fold((1, 1), |(a, b), _| (b, a + b + 1)).0
     }
 
-    fn seats(n_ranks: usize) -> impl Iterator<Item = Seat> {
-        let seat = move |rank| Seat {
+    fn seats(n_ranks: usize) -> impl Iterator<Item = RankAmong> {
+        let seat = move |rank| RankAmong {
             rank: Rank(rank),
             n_ranks,
         };
@@ -291,13 +291,13 @@ mod tests {
 
     fn unfolded(
         n: u64,
-        seat: Seat,
+        seat: RankAmong,
         ask: impl FnMut(usize, Duration) -> Result<usize, Error>,
     ) -> Top<Fibonacci> {
         Top::unfold(&Fibonacci, n, seat, || Duration::ZERO, ask).unwrap()
     }
 
-    fn top_of(seat: Seat) -> Top<Fibonacci> {
+    fn top_of(seat: RankAmong) -> Top<Fibonacci> {
         unfolded(35, seat, |_, _| Ok(usize::MAX))
     }
 

@@ -1,7 +1,7 @@
 //! A scope from its first insertion to the end of its last task, on whatever executor.
 
 use super::level::Level;
-use super::run::{Hand, Run};
+use super::run::{ScopeHand, ScopeRun};
 use super::scope::Scope;
 use crate::engine::{Begin, Job, Report, Visit, buried, drive, refuse_too_deep};
 use crate::error::Error;
@@ -25,11 +25,11 @@ where
 {
     refuse_too_deep(level.depth)?;
     let start = Instant::now();
-    let shared = Run::new(level.clone(), on);
+    let shared = ScopeRun::new(level.clone(), on);
     let program = Mutex::new(Some(program));
     let result = Mutex::new(None);
     let bell = Arc::default();
-    let begin: Begin<'_, Run<'_, 'env>> = &|shared, visit| {
+    let begin: Begin<'_, ScopeRun<'_, 'env>> = &|shared, visit| {
         let first = taken(&program);
         if let Some(program) = first {
             let returned = run_program(shared, program, visit);
@@ -52,9 +52,9 @@ fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
 
 /// Runs the inserting program; answers what it returned.
 fn run_program<'f, 'env, R>(
-    shared: &'f Run<'_, 'env>,
+    shared: &'f ScopeRun<'_, 'env>,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
-    visit: &mut Visit<'_, Hand<'f, 'env>>,
+    visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
 ) -> Option<R> {
     let hand = visit.hand.inserting();
     let scope = Scope::new(shared, visit.with(hand));

@@ -140,7 +140,7 @@ pub(super) trait InsertedTask: Send {
     fn pieces(&self, tell: &mut dyn FnMut(usize, u64));
 
     /// Runs the body.
-    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen>;
+    fn run(&mut self, inside: &ScopeInside<'_>) -> Result<(), Fallen>;
 
     /// Counts its accesses as finished and drops its data; returns the tasks that this wakes.
     fn finish(&mut self, failed: bool, woken: &mut Woken);
@@ -166,7 +166,7 @@ pub(super) enum Fallen {
 }
 
 /// What a task needs to run a scope inside.
-pub(super) struct Inside<'r> {
+pub(super) struct ScopeInside<'r> {
     pub on: &'r dyn Executor,
     pub level: &'r Arc<Level>,
     pub label: Label,

@@ -4,7 +4,7 @@ use crate::engine::{Ledger, depth, is_inside};
 use crate::port::Executor;
 use crate::space::Spelling;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::{Opened, TaskNumber, Told};
+use crate::trace::{TaskNumber, Told, TracedRun};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Level {
     /// Tasks that ran inside of bodies.
     nested: AtomicU64,
     /// Where workers note what they do, if the executor has a tracer.
-    pub opened: Option<Arc<Opened>>,
+    pub opened: Option<Arc<TracedRun>>,
     /// The number of the first task in traces.
     pub first: TaskNumber,
 }
@@ -53,7 +53,7 @@ impl Level {
         outer: Option<Arc<Level>>,
         depth: usize,
         offered_by: usize,
-        opened: Option<Arc<Opened>>,
+        opened: Option<Arc<TracedRun>>,
     ) -> Arc<Self> {
         let is_nested = outer.is_some();
         let numbered = opened.and_then(|opened| {

@@ -12,7 +12,7 @@
 
 use super::access::AccessSet;
 use super::conduct::conduct;
-use super::held::{Fallen, Held, Inside, Lend};
+use super::held::{Fallen, Held, Lend, ScopeInside};
 use super::level::Level;
 use super::scope::{Insertion, Scope};
 use super::task::{Body, BodyOutcome};
@@ -121,7 +121,7 @@ where
     F: for<'s, 'c, 'a> FnOnce(Children<'s, 'c, 'a, 'env>, <H as Lend<'a>>::Arg) -> O + Send + 'env,
     O: BodyOutcome + Send,
 {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
         run_children(self, H::lend(guards), inside)
     }
 }
@@ -130,7 +130,7 @@ where
 fn run_children<'a, 'env: 'a, A, F, O>(
     parent: Parent<'env, F, O>,
     arg: A,
-    inside: &Inside<'_>,
+    inside: &ScopeInside<'_>,
 ) -> Result<(), Fallen>
 where
     A: Send + 'a,

@@ -76,7 +76,7 @@ fn rest_after(body: Duration, slice: Duration) -> Option<Duration> {
 
 /// How many tasks the inserting worker runs of those that wait and should not, before it counts again.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(super) struct InserterShare {
     /// How many it will have run then, and how many it had when it was asked last.
     until: u64,
     asked: u64,
@@ -85,11 +85,11 @@ pub(super) struct Share {
 /// Largest share: the others must not run out of tasks meanwhile.
 const MOST: u64 = 32;
 
-impl Share {
+impl InserterShare {
     /// So many of the next tasks, for a worker that has run `own`.
     pub fn of(tasks: u64, own: u64) -> Self {
         let until = own + tasks.min(MOST);
-        Share { until, asked: own }
+        InserterShare { until, asked: own }
     }
 
     /// Whether the worker is still at it. Who has found nothing to run since it was asked last is not.
@@ -118,13 +118,15 @@ mod tests {
 
     #[test]
     fn a_share_ends_when_it_is_run_or_when_there_is_nothing_to_run() {
-        let counts = |share: &mut Share, own| !share.is_left(own);
-        assert!(counts(&mut Share::default(), 0) && counts(&mut Share::of(0, 5), 6));
-        let mut share = Share::of(3, 5);
+        let counts = |share: &mut InserterShare, own| !share.is_left(own);
+        assert!(
+            counts(&mut InserterShare::default(), 0) && counts(&mut InserterShare::of(0, 5), 6)
+        );
+        let mut share = InserterShare::of(3, 5);
         assert!(!counts(&mut share, 6) && !counts(&mut share, 7) && counts(&mut share, 8));
-        let mut idle = Share::of(3, 5);
+        let mut idle = InserterShare::of(3, 5);
         assert!(!counts(&mut idle, 6) && counts(&mut idle, 6));
-        let mut large = Share::of(u64::MAX / 2, 5);
+        let mut large = InserterShare::of(u64::MAX / 2, 5);
         assert!(!counts(&mut large, 4 + MOST) && counts(&mut large, 5 + MOST));
     }
 

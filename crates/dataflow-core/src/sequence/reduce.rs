@@ -142,7 +142,7 @@ fn merge<T: Reduce>(datum: &mut T, copy: &mut LazyCopy) {
 
 /// A place in a group of a series.
 #[doc(hidden)]
-pub struct Share<T> {
+pub struct ReductionPlace<T> {
     whole: Arc<Cell<T>>,
     copy: Kept<LazyCopy, Write>,
     /// What the copy starts from: for the first of a group.
@@ -174,7 +174,7 @@ impl<T: Reduce> Open<T> {
     }
 
     /// The next place in a group that is not full.
-    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> Share<T>
+    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> ReductionPlace<T>
     where
         T: 'e,
     {
@@ -184,7 +184,7 @@ impl<T: Reduce> Open<T> {
             self.n_tasks = 0;
         }
         self.n_tasks += 1;
-        Share {
+        ReductionPlace {
             whole: of.clone(),
             copy: Kept::new(&self.copy),
             neutral: (self.n_tasks == 1).then(|| Kept::new(&self.neutral)),
@@ -192,13 +192,13 @@ impl<T: Reduce> Open<T> {
     }
 }
 
-impl<T> Sealed for Share<T> {}
+impl<T> Sealed for ReductionPlace<T> {}
 
 impl<'c, T, S: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T, S>, Reduced> {
-    type Held = Share<S>;
+    type Held = ReductionPlace<S>;
 
-    fn hold(self) -> Share<S> {
-        Share {
+    fn hold(self) -> ReductionPlace<S> {
+        ReductionPlace {
             whole: self.handle.cell.clone(),
             copy: Kept::new(&Cell::new(None)),
             neutral: None,
@@ -206,11 +206,11 @@ impl<'c, T, S: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T, S>, Reduced> {
     }
 }
 
-impl<'a, T: Reduce> Lend<'a> for Share<T> {
+impl<'a, T: Reduce> Lend<'a> for ReductionPlace<T> {
     type Arg = &'a mut T::Copy;
 }
 
-impl<T: Reduce> Held for Share<T> {
+impl<T: Reduce> Held for ReductionPlace<T> {
     type Guards<'g>
         = (
         AtomicRefMut<'g, LazyCopy>,

@@ -10,12 +10,12 @@
 //! when it uses the place again: just before it asks for as much, and allocators take a lock, or worse, for
 //! memory of another thread.
 
-use super::held::{Fallen, InsertedTask, Inside, Label, Wait};
+use super::held::{Fallen, InsertedTask, Label, ScopeInside, Wait};
 use super::level::Level;
-use super::pace::{Pace, Share};
+use super::pace::{InserterShare, Pace};
 use super::versions::{Versions, Woken};
 use crate::engine::{
-    Best, Bytes, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
+    Best, BytesRead, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
     drop_quietly, replace_depth, text_of,
 };
 use crate::error::{Error, Kind};
@@ -68,7 +68,7 @@ impl Default for TaskWindow {
 type Boxed<'env> = Box<dyn InsertedTask + 'env>;
 
 /// What the workers of a run share.
-pub(crate) struct Run<'on, 'env> {
+pub(crate) struct ScopeRun<'on, 'env> {
     /// Failures are ordered by the numbers of tasks.
     common: Common<u64>,
     level: Arc<Level>,
@@ -87,7 +87,7 @@ pub(crate) struct Run<'on, 'env> {
 }
 
 /// What a worker has in hand.
-pub(crate) struct Hand<'f, 'env> {
+pub(crate) struct ScopeHand<'f, 'env> {
     keeper: Keeper<'f, Boxed<'env>>,
     /// Of a worker beside the one that inserts.
     pace: Option<Pace>,
@@ -98,15 +98,15 @@ pub(crate) struct Hand<'f, 'env> {
     /// In how many scopes and recursions the worker was before.
     outer_depth: usize,
     /// What tasks have read, if the lane wants to know.
-    read: Bytes,
+    read: BytesRead,
     /// Whether it looks up after each task, for it waits for something: successors are queued.
     looks_up: bool,
 }
 
-impl<'f, 'env> Hand<'f, 'env> {
+impl<'f, 'env> ScopeHand<'f, 'env> {
     /// What a worker has in hand while its program inserts: it runs tasks however fine they are.
     pub fn inserting(&mut self) -> Self {
-        Hand {
+        ScopeHand {
             keeper: std::mem::take(&mut self.keeper),
             pace: None,
             ..*self
@@ -114,8 +114,8 @@ impl<'f, 'env> Hand<'f, 'env> {
     }
 
     /// What was in hand while it inserted, for whom the run lives longer than the scope.
-    pub fn after_inserting<'t>(self) -> Hand<'t, 'env> {
-        Hand {
+    pub fn after_inserting<'t>(self) -> ScopeHand<'t, 'env> {
+        ScopeHand {
             keeper: self.keeper.unlocked(),
             ..self
         }
@@ -133,14 +133,14 @@ pub(crate) struct TakenTask<'s, 'env> {
     place: PlaceGuard<'s, Boxed<'env>>,
 }
 
-impl<'env> Front for Run<'_, 'env> {
+impl<'env> Front for ScopeRun<'_, 'env> {
     type Key = u64;
     type Ready<'f>
         = TakenTask<'f, 'env>
     where
         Self: 'f;
     type Hand<'f>
-        = Hand<'f, 'env>
+        = ScopeHand<'f, 'env>
     where
         Self: 'f;
 
@@ -153,14 +153,14 @@ impl<'env> Front for Run<'_, 'env> {
         self.level.offered_by
     }
 
-    fn enter(&self, worker: usize) -> Hand<'_, 'env> {
-        Hand {
+    fn enter(&self, worker: usize) -> ScopeHand<'_, 'env> {
+        ScopeHand {
             keeper: self.shelves.keeper(worker),
             pace: Some(std::mem::take(&mut *lock(&self.paces[worker]))),
             inserted: 0,
             running: None,
             outer_depth: replace_depth(self.level.depth),
-            read: Bytes::default(),
+            read: BytesRead::default(),
             looks_up: false,
         }
     }
@@ -169,7 +169,7 @@ impl<'env> Front for Run<'_, 'env> {
     fn unpack<'f>(
         &'f self,
         word: Word,
-        _: &mut Visit<'_, Hand<'f, 'env>>,
+        _: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) -> Option<TakenTask<'f, 'env>> {
         Some(self.take(word))
     }
@@ -186,7 +186,7 @@ impl<'env> Front for Run<'_, 'env> {
     fn step<'f>(
         &'f self,
         taken: TakenTask<'f, 'env>,
-        visit: &mut Visit<'_, Hand<'f, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) -> Option<TakenTask<'f, 'env>> {
         let source = taken.label();
         let mut woken = Woken::new();
@@ -217,7 +217,7 @@ impl<'env> Front for Run<'_, 'env> {
     }
 
     /// Leaves fine tasks to the others for a while, as long as there are any.
-    fn rest<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>) {
+    fn rest<'f>(&'f self, visit: &mut Visit<'_, ScopeHand<'f, 'env>>) {
         let Some(pace) = &mut visit.hand.pace else {
             return;
         };
@@ -237,7 +237,7 @@ impl<'env> Front for Run<'_, 'env> {
 
     /// A body panicked, or else the inserting program.
     #[cold]
-    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>, text: &str) {
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, ScopeHand<'f, 'env>>, text: &str) {
         let running = visit.hand.running;
         if let Some(label) = running {
             let number = self.level.first + label.number;
@@ -261,7 +261,7 @@ impl<'env> Front for Run<'_, 'env> {
         }
     }
 
-    fn leave<'f>(&'f self, hand: Hand<'f, 'env>) {
+    fn leave<'f>(&'f self, hand: ScopeHand<'f, 'env>) {
         replace_depth(hand.outer_depth);
         self.common.note_read(hand.read);
         if let Some(pace) = hand.pace {
@@ -271,11 +271,11 @@ impl<'env> Front for Run<'_, 'env> {
     }
 }
 
-impl<'on, 'env> Run<'on, 'env> {
+impl<'on, 'env> ScopeRun<'on, 'env> {
     pub fn new(level: Arc<Level>, on: &'on dyn Executor) -> Self {
         let n_workers = level.ledger.n_workers();
         let paces = (0..n_workers).map(|_| SpinLock::new(Pace::default()));
-        Run {
+        ScopeRun {
             common: Common::new(level.ledger.clone(), level.opened.clone()),
             shelves: Shelves::new(n_workers),
             paces: paces.collect(),
@@ -288,7 +288,7 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// A new task: queued if it is ready, else parked.
-    pub fn insert<'f>(&'f self, task: Boxed<'env>, visit: &mut Visit<'_, Hand<'f, 'env>>) {
+    pub fn insert<'f>(&'f self, task: Boxed<'env>, visit: &mut Visit<'_, ScopeHand<'f, 'env>>) {
         let (word, mut place) = self.shelves.place(&mut visit.hand.keeper);
         *place = Some(task);
         let mut woken = Woken::new();
@@ -331,7 +331,11 @@ impl<'on, 'env> Run<'on, 'env> {
     }
 
     /// Runs tasks, if more wait than the window is wide, until half as much does.
-    pub fn keep_window<'f>(&'f self, window: TaskWindow, visit: &mut Visit<'_, Hand<'f, 'env>>) {
+    pub fn keep_window<'f>(
+        &'f self,
+        window: TaskWindow,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
+    ) {
         let (ledger, inserted) = (&self.common.ledger, visit.hand.inserted);
         ledger.set_count(inserted);
         let excess = |tasks: u64| (inserted - ledger.executed()).saturating_sub(tasks);
@@ -339,11 +343,11 @@ impl<'on, 'env> Run<'on, 'env> {
         if excess(window.tasks) == 0 && !exceeds(window.bytes) {
             return;
         }
-        let mut share = Share::default();
+        let mut share = InserterShare::default();
         let is_needed = |own: u64| {
             share.is_left(own) || {
                 let excess = excess(window.tasks / 2);
-                share = Share::of(excess / ledger.n_workers() as u64, own);
+                share = InserterShare::of(excess / ledger.n_workers() as u64, own);
                 excess > 0 || exceeds(window.bytes / 2)
             }
         };
@@ -356,7 +360,7 @@ impl<'on, 'env> Run<'on, 'env> {
         &'f self,
         versions: &Versions,
         required: u64,
-        visit: &mut Visit<'_, Hand<'f, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) -> bool {
         self.common.ledger.set_count(visit.hand.inserted);
         visit.hand.looks_up = true;
@@ -371,7 +375,7 @@ impl<'on, 'env> Run<'on, 'env> {
     fn run_while<'f>(
         &'f self,
         is_needed: impl FnMut(u64) -> bool,
-        visit: &mut Visit<'_, Hand<'f, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) {
         let running = AssertUnwindSafe(|| self.run_needed(is_needed, visit));
         if let Err(panic) = catch_unwind(running) {
@@ -386,7 +390,7 @@ impl<'on, 'env> Run<'on, 'env> {
     fn run_needed<'f>(
         &'f self,
         mut is_needed: impl FnMut(u64) -> bool,
-        visit: &mut Visit<'_, Hand<'f, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) {
         let mut idle = Idle::default();
         while is_needed(visit.tally.executed) && !self.level.is_stopped() {
@@ -412,7 +416,7 @@ impl<'on, 'env> Run<'on, 'env> {
 
     /// The program has panicked, or a body that it ran while it waited.
     #[cold]
-    pub fn program_panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, 'env>>, text: &str) {
+    pub fn program_panicked<'f>(&'f self, visit: &mut Visit<'_, ScopeHand<'f, 'env>>, text: &str) {
         visit.find_track(self.level.opened.as_deref());
         self.panicked(visit, text);
     }
@@ -458,7 +462,11 @@ impl<'on, 'env> Run<'on, 'env> {
         }
     }
 
-    fn queue_ready(&self, mut ready: TakenTask<'_, 'env>, visit: &mut Visit<'_, Hand<'_, 'env>>) {
+    fn queue_ready(
+        &self,
+        mut ready: TakenTask<'_, 'env>,
+        visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
+    ) {
         let label = ready.label();
         self.note_ready(label, None, visit);
         let hint = ready.hint(visit.wants);
@@ -470,7 +478,7 @@ impl<'on, 'env> Run<'on, 'env> {
         label: Label,
         taken: TakenTask<'_, 'env>,
         hint: Hint,
-        visit: &mut Visit<'_, Hand<'_, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) {
         let TakenTask { word, .. } = taken;
         drop(taken);
@@ -486,7 +494,7 @@ impl<'on, 'env> Run<'on, 'env> {
         &self,
         mut taken: TakenTask<'f, 'env>,
         label: Label,
-        visit: &mut Visit<'_, Hand<'f, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
         woken: &mut Woken,
     ) {
         let task = taken.task();
@@ -515,11 +523,11 @@ impl<'on, 'env> Run<'on, 'env> {
         &self,
         task: &mut (dyn InsertedTask + 'env),
         label: Label,
-        visit: &mut Visit<'_, Hand<'_, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) -> Result<(), Fallen> {
         let opened = self.level.opened.as_deref();
         let opened = opened.map(|opened| (opened, visit.lane.worker()));
-        let inside = Inside {
+        let inside = ScopeInside {
             on: self.on,
             level: &self.level,
             label,
@@ -534,7 +542,7 @@ impl<'on, 'env> Run<'on, 'env> {
                 visit.timed(label.class as usize, |_| task.run(&inside))
             }
         };
-        let Inside { watch, aside, .. } = inside;
+        let ScopeInside { watch, aside, .. } = inside;
         visit.track = aside.back();
         if let (Some(pace), Some(watch)) = (&mut visit.hand.pace, watch) {
             pace.note(watch);
@@ -548,7 +556,7 @@ impl<'on, 'env> Run<'on, 'env> {
         &self,
         label: Label,
         source: Option<Label>,
-        visit: &mut Visit<'_, Hand<'_, 'env>>,
+        visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) {
         if let Some(track) = &mut visit.track {
             let number = |label: Label| self.level.first + label.number;

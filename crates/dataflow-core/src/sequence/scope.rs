@@ -4,8 +4,8 @@ use super::access::{AccessSet, Handle};
 use super::cell::{Holds, Series};
 use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend};
 use super::law::Mode;
-use super::run::{Hand, Run, TaskWindow};
-use super::task::{Body, BodyOutcome, Heavy, Leaf, Task};
+use super::run::{ScopeHand, ScopeRun, TaskWindow};
+use super::task::{Body, BodyOutcome, BodyTask, Heavy, Leaf};
 use crate::data::Datum;
 use crate::engine::Visit;
 use crate::error::Kind;
@@ -35,14 +35,14 @@ use std::marker::PhantomData;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 pub struct Scope<'c, 'env> {
-    shared: &'c Run<'c, 'env>,
-    desk: RefCell<Desk<'c, 'env>>,
+    shared: &'c ScopeRun<'c, 'env>,
+    inserter: RefCell<Inserter<'c, 'env>>,
     own: PhantomData<fn(&'c ()) -> &'c ()>,
 }
 
 /// What changes with every insertion.
-struct Desk<'h, 'env> {
-    visit: Visit<'h, Hand<'h, 'env>>,
+struct Inserter<'h, 'env> {
+    visit: Visit<'h, ScopeHand<'h, 'env>>,
     /// Data with a series of reductions that was open when it was looked at last.
     series: Vec<Box<dyn Close<'env> + 'env>>,
     /// How many of them there may be before those that are closed are sorted out.
@@ -54,8 +54,8 @@ struct Desk<'h, 'env> {
 
 /// A task is about to be inserted, and others before it.
 struct Insert<'d, 'h, 'env> {
-    shared: &'h Run<'h, 'env>,
-    desk: &'d mut Desk<'h, 'env>,
+    shared: &'h ScopeRun<'h, 'env>,
+    inserter: &'d mut Inserter<'h, 'env>,
     priority: i64,
 }
 
@@ -90,8 +90,11 @@ const EVERY: u64 = 64;
 const FEW_SERIES: usize = 16;
 
 impl<'c, 'env> Scope<'c, 'env> {
-    pub(super) fn new(shared: &'c Run<'c, 'env>, visit: Visit<'c, Hand<'c, 'env>>) -> Self {
-        let desk = Desk {
+    pub(super) fn new(
+        shared: &'c ScopeRun<'c, 'env>,
+        visit: Visit<'c, ScopeHand<'c, 'env>>,
+    ) -> Self {
+        let inserter = Inserter {
             visit,
             series: Vec::new(),
             many: FEW_SERIES,
@@ -100,21 +103,21 @@ impl<'c, 'env> Scope<'c, 'env> {
         };
         Scope {
             shared,
-            desk: RefCell::new(desk),
+            inserter: RefCell::new(inserter),
             own: PhantomData,
         }
     }
 
     /// The program has returned: what is open is closed.
     pub(super) fn end(&self) {
-        let mut desk = self.desk.borrow_mut();
-        let series = std::mem::take(&mut desk.series);
+        let mut inserter = self.inserter.borrow_mut();
+        let series = std::mem::take(&mut inserter.series);
         if !series.iter().any(|series| series.is_open()) || self.shared.drops() {
             return;
         }
         let mut inserting = Insert {
             shared: self.shared,
-            desk: &mut desk,
+            inserter: &mut inserter,
             priority: 0,
         };
         let mut ahead = Ahead(&mut inserting);
@@ -122,8 +125,8 @@ impl<'c, 'env> Scope<'c, 'env> {
     }
 
     /// The visit of the inserting worker, at the end.
-    pub(super) fn into_visit(self) -> Visit<'c, Hand<'c, 'env>> {
-        self.desk.into_inner().visit
+    pub(super) fn into_visit(self) -> Visit<'c, ScopeHand<'c, 'env>> {
+        self.inserter.into_inner().visit
     }
 
     /// Whether no further task of this scope will start: because one has panicked, a fault of the
@@ -146,7 +149,7 @@ impl<'c, 'env> Scope<'c, 'env> {
 
     /// How much may wait from now on; see [`TaskWindow`].
     pub fn set_window(&self, window: TaskWindow) {
-        self.desk.borrow_mut().window = window;
+        self.inserter.borrow_mut().window = window;
     }
 
     /// A handle for a datum that the scope keeps, and drops at its end.
@@ -298,15 +301,15 @@ impl<'c, 'env> Scope<'c, 'env> {
     {
         let (cell, shared) = (&handle.cell, self.shared);
         let is_there = !shared.drops() && {
-            let mut desk = self.desk.borrow_mut();
+            let mut inserter = self.inserter.borrow_mut();
             let mut inserting = Insert {
                 shared,
-                desk: &mut desk,
+                inserter: &mut inserter,
                 priority: 0,
             };
             Series::close(cell, &mut Ahead(&mut inserting));
             let required = cell.versions.required(Mode::Read);
-            let came = shared.wait_for(&cell.versions, required, &mut desk.visit);
+            let came = shared.wait_for(&cell.versions, required, &mut inserter.visit);
             // A program that is not given the datum does not do what it would: that is no success.
             (came || !shared.drops()) && !cell.versions.is_spoilt(required)
         };
@@ -374,11 +377,11 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         if shared.drops() {
             return;
         }
-        let mut desk = self.scope.desk.borrow_mut();
-        let before = desk.visit.hand.inserted;
+        let mut inserter = self.scope.inserter.borrow_mut();
+        let before = inserter.visit.hand.inserted;
         let mut inserting = Insert {
             shared,
-            desk: &mut desk,
+            inserter: &mut inserter,
             priority: self.priority,
         };
         let mut held = accesses.hold();
@@ -389,7 +392,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
         } else {
             inserting.put(self.name, held, body);
         }
-        let Desk { visit, window, .. } = &mut *desk;
+        let Inserter { visit, window, .. } = &mut *inserter;
         let inserted = visit.hand.inserted;
         // More than one was inserted if a reduction begins or ends.
         if self.bytes > 0 || inserted / EVERY > before / EVERY {
@@ -400,7 +403,7 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
     }
 }
 
-impl Desk<'_, '_> {
+impl Inserter<'_, '_> {
     /// The class of the tasks of a name. Most often a name is the same text at the same place.
     #[cold]
     fn class(&mut self, name: &'static str) -> u32 {
@@ -417,8 +420,8 @@ impl Desk<'_, '_> {
 impl<'env> Insert<'_, '_, 'env> {
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
         let label = self.label(name);
-        match Task::new(label, held, body) {
-            Some(task) => self.shared.insert(Box::new(task), &mut self.desk.visit),
+        match BodyTask::new(label, held, body) {
+            Some(task) => self.shared.insert(Box::new(task), &mut self.inserter.visit),
             None => self.refuse(label),
         }
     }
@@ -433,11 +436,11 @@ impl<'env> Insert<'_, '_, 'env> {
 impl<'env> Before<'env> for Insert<'_, '_, 'env> {
     #[inline]
     fn label(&mut self, name: &'static str) -> Label {
-        let class = match self.desk.visit.wants {
+        let class = match self.inserter.visit.wants {
             Wants::Priorities => 0,
-            _ => self.desk.class(name),
+            _ => self.inserter.class(name),
         };
-        let hand = &mut self.desk.visit.hand;
+        let hand = &mut self.inserter.visit.hand;
         let number = hand.inserted;
         hand.inserted += 1;
         Label {
@@ -450,16 +453,16 @@ impl<'env> Before<'env> for Insert<'_, '_, 'env> {
 
     fn insert(&mut self, label: Label, task: Option<Box<dyn InsertedTask + 'env>>) {
         match task {
-            Some(task) => self.shared.insert(task, &mut self.desk.visit),
+            Some(task) => self.shared.insert(task, &mut self.inserter.visit),
             None => self.refuse(label),
         }
     }
 
     fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>) {
-        let open = &mut self.desk.series;
-        if open.len() >= self.desk.many {
+        let open = &mut self.inserter.series;
+        if open.len() >= self.inserter.many {
             open.retain(|series| series.is_open());
-            self.desk.many = FEW_SERIES.max(2 * open.len());
+            self.inserter.many = FEW_SERIES.max(2 * open.len());
         }
         open.push(series);
     }

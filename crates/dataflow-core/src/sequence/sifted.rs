@@ -39,7 +39,7 @@ const NAMED: usize = 16;
 pub struct Sifted<T> {
     /// The value built up from the good records.
     pub good: T,
-    tally: Tally,
+    tally: RecordTally,
 }
 
 /// The copy that a task changes instead of a [`Sifted`] datum.
@@ -49,7 +49,7 @@ pub struct Sifted<T> {
 #[derive(Clone, Debug)]
 pub struct Sieve<C> {
     copy: C,
-    tally: Tally,
+    tally: RecordTally,
 }
 
 /// A record that was left out.
@@ -66,7 +66,7 @@ pub struct Bad {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct RecordTally {
     n_good: u64,
     n_bad: u64,
     bad: Vec<Bad>,
@@ -81,7 +81,7 @@ impl std::fmt::Display for Bad {
 impl<T> Sifted<T> {
     /// A value before any record was added.
     pub fn new(good: T) -> Self {
-        let tally = Tally::default();
+        let tally = RecordTally::default();
         Sifted { good, tally }
     }
 
@@ -124,7 +124,7 @@ impl<C> Sieve<C> {
     }
 }
 
-impl Tally {
+impl RecordTally {
     fn keep(&mut self, bad: impl IntoIterator<Item = Bad>) {
         let room = NAMED.saturating_sub(self.bad.len());
         self.bad.extend(bad.into_iter().take(room));
@@ -135,7 +135,7 @@ impl<T: Reduce> Reduce for Sifted<T> {
     type Copy = Sieve<T::Copy>;
 
     fn neutral(&self) -> Self::Copy {
-        let (copy, tally) = (self.good.neutral(), Tally::default());
+        let (copy, tally) = (self.good.neutral(), RecordTally::default());
         Sieve { copy, tally }
     }
 

@@ -1,6 +1,6 @@
 //! A task of a sequence: its name, its body, and its accesses, which [wait](super::waiting).
 
-use super::held::{Ahead, Fallen, Held, InsertedTask, Inside, Label, Lend, Wait};
+use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, Wait};
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
@@ -41,7 +41,7 @@ impl<E: Into<TaskError>> BodyOutcome for Result<(), E> {
 
 /// What a task does with data that are held so.
 pub(super) trait Body<H: Held>: Send {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen>;
+    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen>;
 }
 
 /// The body of a task without children.
@@ -63,7 +63,7 @@ where
     F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
     O: BodyOutcome,
 {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
         let arg = H::lend(guards);
         let begin = inside.watch.as_ref().map(Stopwatch::begin);
         let outcome = (self.body)(arg);
@@ -103,7 +103,7 @@ impl Drop for WaitingBytes {
 }
 
 impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &Inside<'_>) -> Result<(), Fallen> {
+    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
         let Heavy { body, weight } = self;
         let result = body.run(guards, inside);
         drop(weight);
@@ -112,18 +112,18 @@ impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
 }
 
 /// A task with certain accesses and a certain body.
-pub(super) struct Task<H, B> {
+pub(super) struct BodyTask<H, B> {
     label: Label,
     waiting: Waiting<H>,
     /// `None` once it has run.
     body: Option<B>,
 }
 
-impl<H: Held, B> Task<H, B> {
+impl<H: Held, B> BodyTask<H, B> {
     /// Inserts the accesses; `None` if two are to the same datum.
     pub fn new(label: Label, held: H, body: B) -> Option<Self> {
         let (waiting, body) = (Waiting::insert(held)?, Some(body));
-        Some(Task {
+        Some(BodyTask {
             label,
             waiting,
             body,
@@ -140,13 +140,13 @@ impl<'env> Ahead<'_, 'env> {
         O: BodyOutcome + 'env,
     {
         let label = self.0.label(name);
-        let task = Task::new(label, held, Leaf::new(body));
+        let task = BodyTask::new(label, held, Leaf::new(body));
         let task = task.map(|task| Box::new(task) as Box<dyn InsertedTask + 'env>);
         self.0.insert(label, task);
     }
 }
 
-impl<H: Held, B: Body<H>> InsertedTask for Task<H, B> {
+impl<H: Held, B: Body<H>> InsertedTask for BodyTask<H, B> {
     fn label(&self) -> Label {
         self.label
     }
@@ -167,7 +167,7 @@ impl<H: Held, B: Body<H>> InsertedTask for Task<H, B> {
         self.waiting.pieces(tell);
     }
 
-    fn run(&mut self, inside: &Inside<'_>) -> Result<(), Fallen> {
+    fn run(&mut self, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
         let (Some(body), Some(held)) = (self.body.take(), self.waiting.held()) else {
             unreachable!("{:?} runs once", self.label);
         };

@@ -104,8 +104,8 @@ pub(crate) struct TaskEdges<T> {
     /// (flow, target, target's flow)
     pub outputs: Vec<(usize, T, usize)>,
     /// (flow, slot)
-    pub taken: Vec<(usize, Home)>,
-    pub put: Vec<(usize, Home)>,
+    pub taken: Vec<(usize, HomeSlot)>,
+    pub put: Vec<(usize, HomeSlot)>,
 }
 
 impl<T> Default for TaskEdges<T> {
@@ -121,16 +121,16 @@ impl<T> Default for TaskEdges<T> {
 
 /// A slot of a store: the store's address (two may share a name), index, name, length.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Home {
+pub(crate) struct HomeSlot {
     pub store: usize,
     pub index: usize,
     pub name: String,
     pub length: usize,
 }
 
-impl Home {
+impl HomeSlot {
     pub fn of<D: Datum>(store: &Store<D>, index: usize) -> Self {
-        Home {
+        HomeSlot {
             store: std::ptr::from_ref(store).addr(),
             index,
             name: store.name().into(),
@@ -139,7 +139,7 @@ impl Home {
     }
 }
 
-impl fmt::Display for Home {
+impl fmt::Display for HomeSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "slot {} of {}", self.index, self.name)
     }
@@ -151,7 +151,7 @@ impl<S: TaskSpace> Inputs<S> for TaskEdges<S::Task> {
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.taken.push((flow, Home::of(store, index)));
+        self.taken.push((flow, HomeSlot::of(store, index)));
     }
 }
 
@@ -161,6 +161,6 @@ impl<S: TaskSpace> Successors<S> for TaskEdges<S::Task> {
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
-        self.put.push((flow, Home::of(store, index)));
+        self.put.push((flow, HomeSlot::of(store, index)));
     }
 }

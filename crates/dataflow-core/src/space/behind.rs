@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The values of a name, packed or, where it is too wide, as it travels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Raw {
+pub(super) enum RawName {
     Packed(u64),
     Wide { n: u8, words: [u32; WORDS] },
 }
@@ -21,11 +21,11 @@ const WORDS: usize = 7;
 /// What one can do with the names of one type.
 pub(super) struct NameVtable {
     pub n_classes: usize,
-    pub class: fn(Raw) -> usize,
-    pub order: fn(Raw, Raw) -> Ordering,
-    pub to_wire: fn(Raw) -> Option<WireName>,
-    pub from_wire: fn(&[u32]) -> Option<Raw>,
-    pub show: fn(Raw, &mut fmt::Formatter<'_>) -> fmt::Result,
+    pub class: fn(RawName) -> usize,
+    pub order: fn(RawName, RawName) -> Ordering,
+    pub to_wire: fn(RawName) -> Option<WireName>,
+    pub from_wire: fn(&[u32]) -> Option<RawName>,
+    pub show: fn(RawName, &mut fmt::Formatter<'_>) -> fmt::Result,
     /// The type, as text.
     pub text: fn() -> &'static str,
 }
@@ -38,16 +38,17 @@ impl<T: TaskName> Of<T> {
         class: |raw| raw.task::<T>().class(),
         order: |one, other| one.task::<T>().cmp(&other.task::<T>()),
         to_wire: |raw| raw.task::<T>().to_wire(),
-        from_wire: |words| T::from_wire(words).map(Raw::of),
+        from_wire: |words| T::from_wire(words).map(RawName::of),
         show: |raw, f| raw.task::<T>().fmt(f),
         text: std::any::type_name::<T>,
     };
 }
 
-impl Raw {
+impl RawName {
     #[inline]
     fn of<T: TaskName>(task: T) -> Self {
-        task.pack().map_or_else(|| Self::wide(task), Raw::Packed)
+        task.pack()
+            .map_or_else(|| Self::wide(task), RawName::Packed)
     }
 
     #[cold]
@@ -60,14 +61,14 @@ impl Raw {
             "{task:?} does not fit 55 bits, nor {WORDS} numbers of 32 bits: its space cannot be erased"
         );
         words[..n].copy_from_slice(&name);
-        Raw::Wide { n: n as u8, words }
+        RawName::Wide { n: n as u8, words }
     }
 
     #[inline]
     fn task<T: TaskName>(self) -> T {
         match self {
-            Raw::Packed(packed) => T::unpack(packed),
-            Raw::Wide { n, words } => match T::from_wire(&words[..n.into()]) {
+            RawName::Packed(packed) => T::unpack(packed),
+            RawName::Wide { n, words } => match T::from_wire(&words[..n.into()]) {
                 Some(task) => task,
                 None => unreachable!("the words were made from a name and read when it was erased"),
             },
@@ -77,8 +78,8 @@ impl Raw {
 
 /// What the data that leave tasks weigh, and what tasks cost.
 pub(super) struct Scales<'s> {
-    pub bytes: Box<dyn Fn(Raw, usize) -> u64 + Send + Sync + 's>,
-    pub cost: Box<dyn Fn(Raw) -> f64 + Send + Sync + 's>,
+    pub bytes: Box<dyn Fn(RawName, usize) -> u64 + Send + Sync + 's>,
+    pub cost: Box<dyn Fn(RawName) -> f64 + Send + Sync + 's>,
 }
 
 impl<'s> Scales<'s> {
@@ -98,27 +99,27 @@ pub(super) trait Behind<D: Datum>: Sync {
     fn describe(&self, about: &mut Description);
     fn tasks(&self, on: Rank) -> Listing<'_>;
     fn roots(&self, on: Rank) -> Listing<'_>;
-    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>);
-    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>);
-    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError>;
-    fn rank(&self, task: Raw) -> Rank;
-    fn owner(&self, task: Raw, flow: usize) -> Rank;
-    fn priority(&self, task: Raw) -> i64;
+    fn inputs(&self, task: RawName, ends: &mut dyn Ends<D>);
+    fn successors(&self, task: RawName, ends: &mut dyn Ends<D>);
+    fn run(&self, task: RawName, flows: &mut Flows<'_, D>) -> Result<(), TaskError>;
+    fn rank(&self, task: RawName) -> Rank;
+    fn owner(&self, task: RawName, flow: usize) -> Rank;
+    fn priority(&self, task: RawName) -> i64;
     fn count(&self, on: Rank) -> u64;
-    fn index(&self, task: Raw) -> Option<usize>;
+    fn index(&self, task: RawName) -> Option<usize>;
 }
 
 /// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
 /// all its methods compiled.
-pub(super) type Listing<'s> = Box<dyn FnMut() -> Option<Raw> + Send + 's>;
+pub(super) type Listing<'s> = Box<dyn FnMut() -> Option<RawName> + Send + 's>;
 
 fn listing<'s, T: TaskName>(mut tasks: impl Iterator<Item = T> + Send + 's) -> Listing<'s> {
-    Box::new(move || tasks.next().map(Raw::of))
+    Box::new(move || tasks.next().map(RawName::of))
 }
 
 /// Receives the other ends of a task's edges.
 pub(super) trait Ends<D: Datum> {
-    fn task(&mut self, flow: usize, other: Raw, other_flow: usize);
+    fn task(&mut self, flow: usize, other: RawName, other_flow: usize);
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize);
 }
 
@@ -135,27 +136,27 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
         listing(self.roots(on))
     }
 
-    fn inputs(&self, task: Raw, ends: &mut dyn Ends<D>) {
+    fn inputs(&self, task: RawName, ends: &mut dyn Ends<D>) {
         self.inputs(task.task(), &mut OwnEnds(ends));
     }
 
-    fn successors(&self, task: Raw, ends: &mut dyn Ends<D>) {
+    fn successors(&self, task: RawName, ends: &mut dyn Ends<D>) {
         self.successors(task.task(), &mut OwnEnds(ends));
     }
 
-    fn run(&self, task: Raw, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
+    fn run(&self, task: RawName, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
         self.run(task.task(), flows)
     }
 
-    fn rank(&self, task: Raw) -> Rank {
+    fn rank(&self, task: RawName) -> Rank {
         self.rank(task.task())
     }
 
-    fn owner(&self, task: Raw, flow: usize) -> Rank {
+    fn owner(&self, task: RawName, flow: usize) -> Rank {
         self.owner(task.task(), flow)
     }
 
-    fn priority(&self, task: Raw) -> i64 {
+    fn priority(&self, task: RawName) -> i64 {
         self.priority(task.task())
     }
 
@@ -163,7 +164,7 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
         self.count(on)
     }
 
-    fn index(&self, task: Raw) -> Option<usize> {
+    fn index(&self, task: RawName) -> Option<usize> {
         self.index(task.task())
     }
 }
@@ -173,7 +174,7 @@ struct OwnEnds<'e, D: Datum>(&'e mut dyn Ends<D>);
 
 impl<S: TaskSpace> Inputs<S> for OwnEnds<'_, S::Datum> {
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
-        self.0.task(flow, Raw::of(source), source_flow);
+        self.0.task(flow, RawName::of(source), source_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {
@@ -183,7 +184,7 @@ impl<S: TaskSpace> Inputs<S> for OwnEnds<'_, S::Datum> {
 
 impl<S: TaskSpace> Successors<S> for OwnEnds<'_, S::Datum> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        self.0.task(flow, Raw::of(target), target_flow);
+        self.0.task(flow, RawName::of(target), target_flow);
     }
 
     fn home(&mut self, flow: usize, store: &Store<S::Datum>, index: usize) {

@@ -20,7 +20,7 @@ use CollectTask::{Give, Keep};
 const DATUM: usize = 0;
 
 /// Where each datum is: its owner, and the slot of the owner's store.
-type Places<'a> = dyn Fn(usize) -> (Rank, usize) + Sync + 'a;
+type SlotOf<'a> = dyn Fn(usize) -> (Rank, usize) + Sync + 'a;
 
 /// Some numbered data, each in a store of its owner, brought to one rank: two tasks and at most one
 /// message for each. Every rank makes it with its own store and runs it.
@@ -40,7 +40,7 @@ type Places<'a> = dyn Fn(usize) -> (Rank, usize) + Sync + 'a;
 /// ```
 pub struct Collect<'a, D: Datum> {
     from: &'a Store<D>,
-    places: &'a Places<'a>,
+    places: &'a SlotOf<'a>,
     to: Rank,
     n_data: u32,
     all: Store<D>,
@@ -53,7 +53,7 @@ impl<'a, D: Datum> Collect<'a, D> {
     /// # Panics
     /// If there are more than 2³² − 1 of them.
     #[track_caller]
-    pub fn new(from: &'a Store<D>, n_data: usize, places: &'a Places<'a>, to: Rank) -> Self {
+    pub fn new(from: &'a Store<D>, n_data: usize, places: &'a SlotOf<'a>, to: Rank) -> Self {
         let Ok(n_data) = u32::try_from(n_data) else {
             panic!(
                 "{n_data} data are too many to be named (at most {})",

@@ -42,13 +42,13 @@ pub trait Successors<S: TaskSpace> {
     }
 }
 
-/// Bits of a narrow set of flows; see [`Expected::mask`].
+/// Bits of a narrow set of flows; see [`CountedInputs::mask`].
 pub(crate) const NARROW: usize = 15;
 /// Flows of a set that fits a byte, with a bit to spare.
 const BYTE: usize = 7;
 
 /// Counts the inputs of a task, and tells whether it expects one through a certain flow.
-pub(crate) struct Expected<T> {
+pub(crate) struct CountedInputs<T> {
     asked: usize,
     from: (T, usize),
     /// Whether the asked flow is among them, and comes from the task and flow asked for.
@@ -63,10 +63,10 @@ pub(crate) struct Expected<T> {
     pub doubled: bool,
 }
 
-impl<T: TaskName> Expected<T> {
+impl<T: TaskName> CountedInputs<T> {
     #[inline(always)]
     pub fn of<S: TaskSpace<Task = T>>(space: &S, task: T, asked: usize, from: (T, usize)) -> Self {
-        let mut expected = Expected {
+        let mut expected = CountedInputs {
             asked,
             from,
             named: false,
@@ -123,7 +123,7 @@ impl<S: TaskSpace> Inputs<S> for Sources {
     fn home(&mut self, _: usize, _: &Store<S::Datum>, _: usize) {}
 }
 
-impl<S: TaskSpace> Inputs<S> for Expected<S::Task> {
+impl<S: TaskSpace> Inputs<S> for CountedInputs<S::Task> {
     #[inline(always)]
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
         self.count += 1;
@@ -144,7 +144,7 @@ impl<S: TaskSpace> Inputs<S> for Expected<S::Task> {
 #[doc(hidden)]
 #[inline(always)]
 pub fn is_root<S: TaskSpace>(space: &S, task: S::Task) -> bool {
-    Expected::of(space, task, usize::MAX, (task, 0)).count == 0
+    CountedInputs::of(space, task, usize::MAX, (task, 0)).count == 0
 }
 
 /// Passes on only inputs from home. It calls through a pointer, so that one function asks the space

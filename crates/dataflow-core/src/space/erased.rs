@@ -10,7 +10,7 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{Behind, Ends, NameVtable, Of, Raw, Scales};
+use super::behind::{Behind, Ends, NameVtable, Of, RawName, Scales};
 use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
@@ -255,9 +255,9 @@ impl<'s, D: Datum> Erased<'s, D> {
 /// A task's name, of whatever type.
 #[derive(Clone, Copy)]
 pub struct AnyName {
-    raw: Raw,
+    raw: RawName,
     names: &'static NameVtable,
-    standing: Standing,
+    standing: SpacePlace,
 }
 
 /// So many classes the spaces of a series have at most, and so no more spaces: each has one.
@@ -273,7 +273,7 @@ fn too_many(n_spaces: usize, n_classes: usize) -> Error {
 
 /// Where a name's space stands among several.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Standing {
+struct SpacePlace {
     part: u16,
     /// Classes of those before it.
     before: u16,
@@ -281,7 +281,7 @@ struct Standing {
     all: u16,
 }
 
-impl Standing {
+impl SpacePlace {
     fn is_alone(self) -> bool {
         self.all == 0
     }
@@ -316,11 +316,11 @@ impl Roster {
         Roster { parts, all }
     }
 
-    fn name(&self, part: usize, raw: Raw) -> AnyName {
+    fn name(&self, part: usize, raw: RawName) -> AnyName {
         let (before, names) = self.parts[part];
         let standing = match self.parts.len() {
-            1 => Standing::default(),
-            _ => Standing {
+            1 => SpacePlace::default(),
+            _ => SpacePlace {
                 part: part as u16,
                 before,
                 all: self.all,
@@ -335,7 +335,7 @@ impl Roster {
 
     fn named(&self, packed: u64) -> AnyName {
         if self.parts.len() == 1 {
-            return self.name(0, Raw::Packed(packed));
+            return self.name(0, RawName::Packed(packed));
         }
         let all = class_place(self.all.into());
         let class = packed >> all;
@@ -343,7 +343,7 @@ impl Roster {
         let part = self.parts.partition_point(of_class) - 1;
         let (before, names) = self.parts[part];
         let class = (class - u64::from(before)) << class_place(names.n_classes as u64);
-        self.name(part, Raw::Packed(class | packed & ((1 << all) - 1)))
+        self.name(part, RawName::Packed(class | packed & ((1 << all) - 1)))
     }
 
     fn named_by(&self, words: &[u32]) -> Option<AnyName> {
@@ -410,9 +410,9 @@ impl TaskName for AnyName {
 
     fn pack(self) -> Option<u64> {
         match self.raw {
-            Raw::Packed(packed) if self.standing.is_alone() => Some(packed),
-            Raw::Packed(packed) => self.standing.widened(packed, self.names.n_classes),
-            Raw::Wide { .. } => None,
+            RawName::Packed(packed) if self.standing.is_alone() => Some(packed),
+            RawName::Packed(packed) => self.standing.widened(packed, self.names.n_classes),
+            RawName::Wide { .. } => None,
         }
     }
 
@@ -439,7 +439,7 @@ struct InputsOf<'e, 's, D: Datum, I> {
 }
 
 impl<'s, D: Datum, I: Inputs<Erased<'s, D>>> Ends<D> for InputsOf<'_, 's, D, I> {
-    fn task(&mut self, flow: usize, raw: Raw, source_flow: usize) {
+    fn task(&mut self, flow: usize, raw: RawName, source_flow: usize) {
         let source = AnyName { raw, ..self.task };
         self.to.task(flow, source, source_flow);
     }
@@ -466,7 +466,7 @@ struct SuccessorsOf<'e, 's, D: Datum, T> {
 }
 
 impl<'s, D: Datum, T: Successors<Erased<'s, D>>> Ends<D> for SuccessorsOf<'_, 's, D, T> {
-    fn task(&mut self, flow: usize, raw: Raw, target_flow: usize) {
+    fn task(&mut self, flow: usize, raw: RawName, target_flow: usize) {
         let target = AnyName { raw, ..self.task };
         self.to.task(flow, target, target_flow);
     }

@@ -5,7 +5,7 @@
 //! changes. Several may take it, the last of them to change it. Where an edge could not order two spaces
 //! (the later changes a slot that the earlier only reads, say) they are refused.
 
-use super::behind::{Behind, Ends, NameVtable, Raw};
+use super::behind::{Behind, Ends, NameVtable, RawName};
 use super::{Description, Flow, Mode};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
@@ -15,9 +15,9 @@ use std::fmt;
 use std::ops::Range;
 
 /// A slot of a store of a rank: the store by its address.
-type Slot = (usize, usize, Rank);
+type SlotKey = (usize, usize, Rank);
 
-fn slot<D: Datum>(store: &Store<D>, index: usize, rank: Rank) -> Slot {
+fn slot<D: Datum>(store: &Store<D>, index: usize, rank: Rank) -> SlotKey {
     (std::ptr::from_ref(store).addr(), index, rank)
 }
 
@@ -25,16 +25,16 @@ fn slot<D: Datum>(store: &Store<D>, index: usize, rank: Rank) -> Slot {
 /// is found by halving, however many there are.
 #[derive(Default)]
 pub(super) struct Joints {
-    slots: HashMap<Slot, Vec<Touch>>,
+    slots: HashMap<SlotKey, Vec<Touch>>,
 }
 
 /// What a space does with a slot.
 struct Touch {
     space: usize,
     /// Tasks that take what lies there, and by which flow.
-    takers: Vec<(Raw, usize)>,
+    takers: Vec<(RawName, usize)>,
     /// Who brings something there.
-    bringer: Option<(Raw, usize)>,
+    bringer: Option<(RawName, usize)>,
     /// Whether what is taken is changed.
     is_changed: bool,
     /// Of those of the slot before it the last that changes what lies there.
@@ -59,7 +59,7 @@ pub(super) struct Urgency {
 pub(super) type AskedSpace<'a, D> = (&'a dyn Behind<D>, &'static NameVtable);
 
 /// The tasks of a space in which a datum begins or ends: names, and flows.
-pub(super) type Bringer = (usize, (Raw, usize));
+pub(super) type Bringer = (usize, (RawName, usize));
 
 impl Joints {
     /// Adds what the last of these spaces does on some ranks; those before it were added.
@@ -107,7 +107,7 @@ impl Joints {
         &self,
         space: usize,
         (store, index, rank): (&Store<D>, usize, Rank),
-        mut hear: impl FnMut(usize, Raw, usize),
+        mut hear: impl FnMut(usize, RawName, usize),
     ) -> bool {
         let touches = self.slots.get(&slot(store, index, rank));
         let touches = touches.map(Vec::as_slice).unwrap_or_default();
@@ -144,7 +144,7 @@ fn is_ordered(before: &[Touch], after: &Touch) -> bool {
 }
 
 /// What a space does with slots, each with the name of its store.
-type Touching = HashMap<Slot, (String, Touch)>;
+type Touching = HashMap<SlotKey, (String, Touch)>;
 
 fn touched<D: Datum>(
     (number, (space, names)): (usize, AskedSpace<'_, D>),
@@ -183,7 +183,7 @@ struct OfTask<'t> {
     touching: &'t mut Touching,
     space: usize,
     flows: &'t [Flow],
-    task: Raw,
+    task: RawName,
     rank: Rank,
 }
 
@@ -208,7 +208,7 @@ impl OfTask<'_> {
 struct TakenSlots<'e, 't>(&'e mut OfTask<'t>);
 
 impl<D: Datum> Ends<D> for TakenSlots<'_, '_> {
-    fn task(&mut self, _: usize, _: Raw, _: usize) {}
+    fn task(&mut self, _: usize, _: RawName, _: usize) {}
 
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
         let updates = |flow: &Flow| flow.mode == Mode::Update;
@@ -223,7 +223,7 @@ impl<D: Datum> Ends<D> for TakenSlots<'_, '_> {
 struct Brought<'e, 't>(&'e mut OfTask<'t>);
 
 impl<D: Datum> Ends<D> for Brought<'_, '_> {
-    fn task(&mut self, _: usize, _: Raw, _: usize) {}
+    fn task(&mut self, _: usize, _: RawName, _: usize) {}
 
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize) {
         let task = self.0.task;
@@ -233,7 +233,7 @@ impl<D: Datum> Ends<D> for Brought<'_, '_> {
 
 #[cold]
 fn out_of_order<D: Datum>(
-    (store, (_, index, rank)): (&str, Slot),
+    (store, (_, index, rank)): (&str, SlotKey),
     before: &[Touch],
     after: &Touch,
     spaces: &[AskedSpace<'_, D>],
@@ -242,7 +242,7 @@ fn out_of_order<D: Datum>(
         let task = touch.bringer.or(touch.takers.first().copied());
         let (_, names) = spaces[touch.space];
         task.map_or(String::new(), |(task, _)| {
-            format!("{:?}", Shown(task, names))
+            format!("{:?}", ShownName(task, names))
         })
     };
     let (first, second) = (before.last().map_or(String::new(), shown), shown(after));
@@ -265,9 +265,9 @@ fn ill_described(about: &Description, n_classes: usize) -> Error {
 }
 
 /// A name, to be shown.
-struct Shown(Raw, &'static NameVtable);
+struct ShownName(RawName, &'static NameVtable);
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for ShownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (self.1.show)(self.0, f)
     }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn touch(space: usize, (takers, is_changed, brings): (u64, bool, bool)) -> Touch {
-        let end = |task| (Raw::Packed(100 * space as u64 + task), task as usize);
+        let end = |task| (RawName::Packed(100 * space as u64 + task), task as usize);
         Touch {
             space,
             takers: (0..takers).map(end).collect(),

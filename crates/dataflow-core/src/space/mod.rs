@@ -19,7 +19,7 @@ mod name;
 mod verify;
 mod walk;
 
-pub(crate) use asked::{Asked, Home};
+pub(crate) use asked::{Asked, HomeSlot};
 pub use collect::{Collect, CollectTask};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 #[doc(hidden)]
@@ -41,7 +41,7 @@ pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]
 pub use walk::{Nest, Steps, dealt, narrow, walk};
 
-pub(crate) use edges::{Expected, HomeInputs, NARROW, Sources};
+pub(crate) use edges::{CountedInputs, HomeInputs, NARROW, Sources};
 pub(crate) use name::number_of;
 
 use crate::data::Datum;

@@ -7,7 +7,7 @@
 //! All answers of a space are read once, with its tasks as numbers; the checks after that do not depend
 //! on the type of the space, and are compiled once.
 
-use super::asked::{Asked, Home, TaskEdges};
+use super::asked::{Asked, HomeSlot, TaskEdges};
 use super::name::{PACKED_BITS, in_order};
 use super::{Class, Description, Mode, TaskName, TaskSpace};
 use crate::error::{Error, Kind};
@@ -155,7 +155,7 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph
         numbers: HashMap::new(),
         names: Vec::new(),
         tasks: Vec::new(),
-        dense: Dense::default(),
+        dense: TasksByIndex::default(),
     };
     let mut told = room_for(n_ranks as usize)?;
     let ranks = (0..n_ranks).map(Rank);
@@ -183,15 +183,15 @@ struct Numbering<'s, T> {
     about: Description,
     numbers: HashMap<T, usize>,
     names: Vec<T>,
-    tasks: Vec<Task>,
-    dense: Dense,
+    tasks: Vec<MetTask>,
+    dense: TasksByIndex,
 }
 
 /// Tasks by their own [index](TaskSpace::index).
 #[derive(Default)]
-struct Dense(BTreeMap<usize, usize>);
+struct TasksByIndex(BTreeMap<usize, usize>);
 
-impl Dense {
+impl TasksByIndex {
     /// Notes the task of an index; answers which it was until now.
     fn put(&mut self, index: usize, task: usize) -> Option<usize> {
         self.0.insert(index, task)
@@ -278,7 +278,7 @@ impl<T: TaskName> Numbering<'_, T> {
         let (names, tasks) = (&mut self.names, &mut self.tasks);
         *self.numbers.entry(task).or_insert_with(|| {
             names.push(task);
-            tasks.push(Task {
+            tasks.push(MetTask {
                 text: format!("{task:?}"),
                 class: task.class(),
                 listed: None,
@@ -315,19 +315,19 @@ impl<T: TaskName> Numbering<'_, T> {
 }
 
 /// A slot, and the rank whose store it is of.
-type Slot<'g> = (Rank, &'g Home);
+type HomeOnRank<'g> = (Rank, &'g HomeSlot);
 
 /// What a space says, with tasks as numbers.
 struct NumberedGraph {
     about: Description,
-    tasks: Vec<Task>,
+    tasks: Vec<MetTask>,
     /// All that were met, in the order of their names.
     by_name: Vec<usize>,
     ranks: Vec<RankTold>,
 }
 
 /// A task that was listed, or named by one that was.
-struct Task {
+struct MetTask {
     /// For texts.
     text: String,
     class: usize,
@@ -383,7 +383,7 @@ impl NumberedGraph {
 
     /// `TASK.FLOW`, for texts.
     fn end(&self, task: usize, flow: usize) -> String {
-        let Task { text, class, .. } = &self.tasks[task];
+        let MetTask { text, class, .. } = &self.tasks[task];
         if *class < self.about.classes().len() {
             format!("{} of {text}", self.about.flow_name(*class, flow))
         } else {
@@ -490,8 +490,8 @@ impl NumberedGraph {
     /// Slots exist; each is taken for updating by one task and brought back by one; a slot that
     /// is only read is not replaced.
     fn check_homes(&self) -> Result<(), Contradiction> {
-        let mut takers: BTreeMap<Slot<'_>, (usize, Mode)> = BTreeMap::new();
-        let mut putters: BTreeMap<Slot<'_>, usize> = BTreeMap::new();
+        let mut takers: BTreeMap<HomeOnRank<'_>, (usize, Mode)> = BTreeMap::new();
+        let mut putters: BTreeMap<HomeOnRank<'_>, usize> = BTreeMap::new();
         for (task, TaskTold { on, ends, .. }) in self.listed() {
             for (flow, home) in ends.taken.iter().chain(&ends.put) {
                 self.flow(task, *flow)?;
@@ -620,8 +620,8 @@ impl NumberedGraph {
     /// (A slot may get another's datum: two tasks may swap. But none may get lost. Which version comes
     /// back is the space's affair: a task may change a copy for itself alone.)
     fn check_lineages(&self, order: &[usize]) -> Result<(), Contradiction> {
-        let mut from: BTreeMap<(usize, usize), Slot<'_>> = BTreeMap::new();
-        let mut brought: BTreeSet<Slot<'_>> = BTreeSet::new();
+        let mut from: BTreeMap<(usize, usize), HomeOnRank<'_>> = BTreeMap::new();
+        let mut brought: BTreeSet<HomeOnRank<'_>> = BTreeSet::new();
         let listed = |&task: &usize| Some((task, self.tasks[task].listed.as_ref()?));
         for (task, TaskTold { on, ends, .. }) in order.iter().filter_map(listed) {
             for &(flow, source, source_flow) in &ends.inputs {

@@ -102,7 +102,7 @@ pub fn walk<N, const DEPTH: usize>(
     range: impl Fn(usize, usize, &[u32; DEPTH]) -> Steps + Send,
     task: impl Fn(usize, &[u32; DEPTH]) -> Option<N> + Send,
 ) -> impl Iterator<Item = N> + Send {
-    Walk {
+    NestWalk {
         nests,
         range,
         task,
@@ -113,7 +113,7 @@ pub fn walk<N, const DEPTH: usize>(
     }
 }
 
-struct Walk<R, T, const DEPTH: usize> {
+struct NestWalk<R, T, const DEPTH: usize> {
     nests: &'static [Nest],
     range: R,
     task: T,
@@ -125,7 +125,7 @@ struct Walk<R, T, const DEPTH: usize> {
     values: [u32; DEPTH],
 }
 
-impl<R, T, const DEPTH: usize> Walk<R, T, DEPTH>
+impl<R, T, const DEPTH: usize> NestWalk<R, T, DEPTH>
 where
     R: Fn(usize, usize, &[u32; DEPTH]) -> Steps,
 {
@@ -167,7 +167,7 @@ where
     }
 }
 
-impl<N, R, T, const DEPTH: usize> Iterator for Walk<R, T, DEPTH>
+impl<N, R, T, const DEPTH: usize> Iterator for NestWalk<R, T, DEPTH>
 where
     R: Fn(usize, usize, &[u32; DEPTH]) -> Steps,
     T: Fn(usize, &[u32; DEPTH]) -> Option<N>,

@@ -3,7 +3,7 @@
 //! # Law
 //! Whatever the body does, the track is back with its run afterwards.
 
-use super::{Opened, Track};
+use super::{TracedRun, Track};
 use std::cell::Cell;
 
 /// A track that a run inside of a body may use. In a box: of a run that is not recorded a word
@@ -11,11 +11,11 @@ use std::cell::Cell;
 pub(crate) struct Aside<'o> {
     track: Cell<Option<Box<Track>>>,
     /// The run, if it is recorded, and the worker.
-    opened: Option<(&'o Opened, usize)>,
+    opened: Option<(&'o TracedRun, usize)>,
 }
 
 impl<'o> Aside<'o> {
-    pub fn new(track: Option<Box<Track>>, opened: Option<(&'o Opened, usize)>) -> Self {
+    pub fn new(track: Option<Box<Track>>, opened: Option<(&'o TracedRun, usize)>) -> Self {
         let track = Cell::new(track);
         Aside { track, opened }
     }

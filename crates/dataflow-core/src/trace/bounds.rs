@@ -8,7 +8,7 @@
 //! # Source
 //! Duda, Harrus, Haddad, Bernard, *Estimating global time in distributed systems*, ICDCS (1987).
 
-use super::skew::{Point, Skew};
+use super::skew::{Skew, SkewPoint};
 use super::{RankTrace, TaskNumber, Trace};
 use crate::rank::Rank;
 use std::collections::HashMap;
@@ -44,14 +44,14 @@ impl Skew {
         let mut bounds = bounds(own, others);
         bounds.sort_unstable_by_key(|bound| bound.at);
         let stretches = bounds.chunk_by(|a, b| stretch(a) == stretch(b));
-        let mut moments: Vec<Point> = stretches.filter_map(moment).collect();
+        let mut moments: Vec<SkewPoint> = stretches.filter_map(moment).collect();
         let best = moments.iter().map(|moment| moment.error).min();
         moments.retain(|moment| moment.error <= VAGUE * best.unwrap_or(0).max(1));
         let line = self.clone();
-        for Point { at, ahead, error } in moments {
+        for SkewPoint { at, ahead, error } in moments {
             let room = error as i64;
             let kept = line.ahead(at).clamp(ahead - room, ahead + room);
-            self.push(Point {
+            self.push(SkewPoint {
                 at,
                 ahead: kept,
                 error: error + kept.abs_diff(ahead),
@@ -131,18 +131,18 @@ impl MessageTimes {
 }
 
 /// The moment in a stretch at which most is known; bounds by time.
-fn moment(stretch: &[Bound]) -> Option<Point> {
+fn moment(stretch: &[Bound]) -> Option<SkewPoint> {
     let start = stretch.first()?.at;
     let since = |bound: &Bound| (bound.at - start) as i64 / APART;
     // The best so far for whatever comes later.
     let (mut least, mut most): (Option<Bound>, Option<Bound>) = (None, None);
-    let mut best: Option<Point> = None;
+    let mut best: Option<SkewPoint> = None;
     for &bound in stretch {
         let point = match bound.is_most {
             true => least.map(|least| between(least, bound)),
             false => most.map(|most| between(bound, most)),
         };
-        let is_better = |point: &Point| best.is_none_or(|best| point.error < best.error);
+        let is_better = |point: &SkewPoint| best.is_none_or(|best| point.error < best.error);
         best = point.filter(is_better).or(best);
         let grows = |bound: &Bound| bound.ahead + since(bound);
         let shrinks = |bound: &Bound| bound.ahead - since(bound);
@@ -157,11 +157,11 @@ fn moment(stretch: &[Bound]) -> Option<Point> {
 }
 
 /// What two bounds say of the moment between them.
-fn between(least: Bound, most: Bound) -> Point {
+fn between(least: Bound, most: Bound) -> SkewPoint {
     let apart = least.at.abs_diff(most.at);
     // Less than nothing if clocks went apart faster than they should: then neither is sure.
     let room = most.ahead - least.ahead + (apart as i64) / APART + 1;
-    Point {
+    SkewPoint {
         at: least.at.min(most.at) + apart / 2,
         ahead: least.ahead + (most.ahead - least.ahead) / 2,
         error: room.unsigned_abs().div_ceil(2),

@@ -51,10 +51,10 @@ impl Clock {
     }
 
     /// Now, by this clock and by the system's.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> ClockReading {
         if self.given.is_some() {
             let now = self.now();
-            return Moment {
+            return ClockReading {
                 ticks: now,
                 steady: now,
                 date: now,
@@ -70,12 +70,12 @@ impl Clock {
         })
     }
 
-    fn reading(&self) -> Moment {
+    fn reading(&self) -> ClockReading {
         let before = self.now();
         let date = SystemTime::now().duration_since(UNIX_EPOCH);
         let steady = since_start();
         let length = self.now().saturating_sub(before);
-        Moment {
+        ClockReading {
             ticks: before + length / 2,
             steady,
             date: date.map_or(0, |date| date.as_nanos() as u64),
@@ -99,7 +99,7 @@ impl fmt::Debug for Clock {
 
 /// One moment by three clocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     ticks: u64,
     /// Nanoseconds that never go back.
     steady: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Moment {
     length: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// Nanoseconds since 1970.
     pub fn date(&self) -> u64 {
         self.date
@@ -122,23 +122,23 @@ impl Moment {
 
 /// Ticks as nanoseconds since the first of two moments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scale {
-    from: Moment,
+pub(crate) struct TickScale {
+    from: ClockReading,
     /// Nanoseconds of a tick.
     tick: f64,
     /// Ticks that the second reading took.
     to_length: u64,
 }
 
-impl Scale {
-    pub fn new(from: Moment, to: Moment) -> Self {
+impl TickScale {
+    pub fn new(from: ClockReading, to: ClockReading) -> Self {
         let ticks = to.ticks.saturating_sub(from.ticks);
         let steady = to.steady.saturating_sub(from.steady);
         let tick = match ticks {
             0 => 1.0,
             _ => steady as f64 / ticks as f64,
         };
-        Scale {
+        TickScale {
             from,
             tick,
             to_length: to.length,
@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_tick_is_as_long_as_two_moments_say() {
-        let at = |ticks, steady, date| Moment {
+        let at = |ticks, steady, date| ClockReading {
             ticks,
             steady,
             date,
             length: 20,
         };
-        let scale = Scale::new(at(100, 1000, 5_000), at(200, 1050, 9_999));
+        let scale = TickScale::new(at(100, 1000, 5_000), at(200, 1050, 9_999));
         let told = [100, 101, 150, 200].map(|ticks| scale.nanoseconds(ticks));
         // Half a nanosecond is rounded away from nothing; dates are not asked, they may jump.
         assert_eq!(told, [0, 1, 25, 50]);
@@ -217,7 +217,7 @@ mod tests {
         let from = clock.moment();
         std::thread::sleep(std::time::Duration::from_millis(20));
         let (middle, to) = (clock.now(), clock.moment());
-        let scale = Scale::new(from, to);
+        let scale = TickScale::new(from, to);
         let slept = scale.nanoseconds(middle) - scale.nanoseconds(from.ticks);
         assert!(slept >= 20_000_000, "{slept} ns of 20 ms, {clock:?}");
         assert!(scale.nanoseconds(to.ticks) - scale.nanoseconds(middle) < slept);

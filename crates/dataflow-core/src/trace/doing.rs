@@ -117,7 +117,7 @@ impl Trace {
         let states = States::of(self, rank);
         for (index, worker) in of_rank.workers.iter().enumerate() {
             let visits = merged(worker.visits.clone());
-            let mut between = Between::of(&states, &visits);
+            let mut between = StatesBetween::of(&states, &visits);
             let mut hear = |begin, end, doing| {
                 let span = Span { begin, end };
                 hear(index, Activity { span, doing });
@@ -221,24 +221,24 @@ impl States {
 }
 
 /// The states as a worker meets them between bodies, ever later.
-struct Between<'s> {
+struct StatesBetween<'s> {
     opened: u64,
     closed: u64,
-    ready: Ahead<'s>,
-    under_way: Ahead<'s>,
-    lying: Ahead<'s>,
-    visits: Ahead<'s>,
+    ready: SpansLeft<'s>,
+    under_way: SpansLeft<'s>,
+    lying: SpansLeft<'s>,
+    visits: SpansLeft<'s>,
 }
 
-impl<'s> Between<'s> {
+impl<'s> StatesBetween<'s> {
     fn of(states: &'s States, visits: &'s [Span]) -> Self {
-        Between {
+        StatesBetween {
             opened: states.opened,
             closed: states.closed,
-            ready: Ahead(&states.ready),
-            under_way: Ahead(&states.under_way),
-            lying: Ahead(&states.lying),
-            visits: Ahead(visits),
+            ready: SpansLeft(&states.ready),
+            under_way: SpansLeft(&states.under_way),
+            lying: SpansLeft(&states.lying),
+            visits: SpansLeft(visits),
         }
     }
 
@@ -261,7 +261,7 @@ impl<'s> Between<'s> {
                 turn = turn.min(bound);
             }
         }
-        let mut covers = |spans: &mut Ahead| {
+        let mut covers = |spans: &mut SpansLeft| {
             let (covers, next) = spans.at(now);
             turn = turn.min(next);
             covers
@@ -283,9 +283,9 @@ impl<'s> Between<'s> {
 }
 
 /// Those of merged spans that are not over.
-struct Ahead<'s>(&'s [Span]);
+struct SpansLeft<'s>(&'s [Span]);
 
-impl Ahead<'_> {
+impl SpansLeft<'_> {
     /// Whether one of them covers a time, which is no earlier than the last one asked for; and when that
     /// changes next.
     fn at(&mut self, now: u64) -> (bool, u64) {

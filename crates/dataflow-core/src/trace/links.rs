@@ -5,7 +5,7 @@
 //! another rank, when a worker took it in.
 
 use super::doing::OwnTimes;
-use super::{At, Came, Message, RankTrace, Source, TaskNumber};
+use super::{At, Came, FeedingTask, Message, RankTrace, TaskNumber};
 use crate::rank::Rank;
 use std::collections::HashMap;
 
@@ -197,7 +197,7 @@ impl TaskIndex {
     }
 
     /// When an output was there for those of a rank, if that is known.
-    fn there(&self, ranks: &[RankTrace], source: &Source, rank: usize) -> Option<u64> {
+    fn there(&self, ranks: &[RankTrace], source: &FeedingTask, rank: usize) -> Option<u64> {
         let of = Rank(source.rank);
         if of == ranks[rank].rank {
             let at = self.slice(source.task, of)?;

@@ -44,7 +44,7 @@ pub(crate) use note::Track;
 pub use schedule::Schedule;
 pub use skew::Skew;
 pub use tracer::Tracer;
-pub(crate) use tracer::{Opened, Told};
+pub(crate) use tracer::{Told, TracedRun};
 
 use crate::rank::Rank;
 use crate::space::Spelling;
@@ -110,7 +110,7 @@ pub struct RankTrace {
     pub clock_ahead: i64,
     /// By slice, the tasks that feed it, as a range of `sources`; one more at the end.
     pub(crate) inputs: Vec<u32>,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<FeedingTask>,
     /// Names of tasks that do not pack.
     pub(crate) wide: BTreeMap<TaskNumber, String>,
 }
@@ -232,7 +232,7 @@ pub struct Came {
 
 /// A task that feeds another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct FeedingTask {
     pub task: TaskNumber,
     pub rank: u32,
 }

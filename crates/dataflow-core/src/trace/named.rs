@@ -40,14 +40,14 @@ fn is_told((name, _): &&(String, String)) -> bool {
 pub(crate) struct Named<'s, T> {
     space: &'s dyn Asked<T>,
     names: Vec<T>,
-    places: Places,
+    places: NamePlaces,
 }
 
 /// Where names stand, by the numbers of their tasks.
 #[derive(Default)]
-struct Places(BTreeMap<TaskNumber, usize>);
+struct NamePlaces(BTreeMap<TaskNumber, usize>);
 
-impl Places {
+impl NamePlaces {
     fn put(&mut self, task: TaskNumber, place: usize) {
         self.0.insert(task, place);
     }
@@ -66,7 +66,7 @@ impl Places {
 impl<'s, T: TaskName> Named<'s, T> {
     /// Asks for all names of a rank, if some of those that ran are wide.
     pub fn of(space: &'s dyn Asked<T>, rank: Rank, some_are_wide: bool) -> Self {
-        let (mut names, mut places) = (Vec::new(), Places::default());
+        let (mut names, mut places) = (Vec::new(), NamePlaces::default());
         if some_are_wide {
             space.each_task(rank, &mut |task| {
                 if is_wide(number(task)) {

@@ -1,6 +1,6 @@
 //! Shown: tasks as people read them.
 
-use super::{At, RankTrace, Slice, Source, Span, TaskNumber, Trace, WorkerTrace, is_wide};
+use super::{At, FeedingTask, RankTrace, Slice, Span, TaskNumber, Trace, WorkerTrace, is_wide};
 use crate::rank::Rank;
 
 impl Trace {
@@ -106,7 +106,7 @@ impl RankTrace {
         self.sources.clear();
         for (index, slice) in self.slices.iter().enumerate() {
             let sources = inputs(index, slice);
-            let source = |(task, Rank(rank))| Source { task, rank };
+            let source = |(task, Rank(rank))| FeedingTask { task, rank };
             self.sources.extend(sources.into_iter().map(source));
             self.inputs.push(self.sources.len() as u32);
         }

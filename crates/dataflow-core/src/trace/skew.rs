@@ -23,12 +23,12 @@ use super::Trace;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skew {
     /// By time.
-    points: Vec<Point>,
+    points: Vec<SkewPoint>,
 }
 
 /// How far ahead a clock is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Point {
+pub(super) struct SkewPoint {
     /// When, by this clock.
     pub at: u64,
     /// Nanoseconds.
@@ -51,7 +51,7 @@ impl Skew {
             let there_and_back = back.saturating_sub(sent);
             let middle = sent + there_and_back / 2;
             let ahead = answered as i64 - middle as i64;
-            self.push(Point {
+            self.push(SkewPoint {
                 at: answered,
                 ahead,
                 error: there_and_back.div_ceil(2),
@@ -65,7 +65,7 @@ impl Skew {
         let trips: Vec<[u64; 3]> = trips.into_iter().collect();
         let is_between = |[sent, answered, back]: &[u64; 3]| (sent..=back).contains(&answered);
         match trips.last() {
-            Some(&[_, at, _]) if trips.iter().all(is_between) => self.push(Point {
+            Some(&[_, at, _]) if trips.iter().all(is_between) => self.push(SkewPoint {
                 at,
                 ahead: 0,
                 error: 0,
@@ -79,7 +79,7 @@ impl Skew {
         self.points.iter().all(|point| point.error == 0)
     }
 
-    pub(super) fn push(&mut self, point: Point) {
+    pub(super) fn push(&mut self, point: SkewPoint) {
         self.points.push(point);
         self.points.sort_unstable();
     }
@@ -138,10 +138,10 @@ impl Skew {
     fn turn(&self, number: usize) -> Option<f64> {
         let point = self.points.get(number)?;
         let (before, after) = (&self.points[..number], &self.points[number..]);
-        let is_far = |other: &&Point| other.at.abs_diff(point.at) >= CLOSE;
+        let is_far = |other: &&SkewPoint| other.at.abs_diff(point.at) >= CLOSE;
         let before = before.iter().rev().find(is_far)?;
         let after = after.iter().find(is_far)?;
-        let drift = |from: &Point, to: &Point| {
+        let drift = |from: &SkewPoint, to: &SkewPoint| {
             let length = (to.at - from.at) as f64;
             let error = (from.error + to.error) as f64;
             ((to.ahead - from.ahead) as f64 / length, error / length)

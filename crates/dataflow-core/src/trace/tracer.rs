@@ -1,8 +1,8 @@
 //! Tracer: memory for the notes of runs, and the traces made of them.
 
-use super::clock::{Moment, Scale};
+use super::clock::{ClockReading, TickScale};
 use super::note::{COPIED, ChunkPool, FAILED, Note, NoteKind, Noted, SKIPPED, STOLEN, Track};
-use super::{Came, Clock, Fate, Posted, RankTrace, Slice, Source, Span, TaskNumber, Trace};
+use super::{Came, Clock, Fate, FeedingTask, Posted, RankTrace, Slice, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
 use crate::rank::Rank;
 use crate::space::Spelling;
@@ -115,12 +115,12 @@ impl Tracer {
         rank: Rank,
         n_workers: usize,
         n_tasks: Option<u64>,
-    ) -> Option<Opened> {
+    ) -> Option<TracedRun> {
         if !self.is_on() {
             return None;
         }
         self.room.prepare(n_workers, n_tasks);
-        Some(Opened {
+        Some(TracedRun {
             tracks: (0..n_workers).map(|_| Mutex::default()).collect(),
             begin: self.clock.moment(),
             tracer: self.clone(),
@@ -143,10 +143,10 @@ impl fmt::Debug for Tracer {
 }
 
 /// A run that is recorded.
-pub(crate) struct Opened {
+pub(crate) struct TracedRun {
     /// By worker, those that nobody writes.
     tracks: Box<[Mutex<Vec<Track>>]>,
-    begin: Moment,
+    begin: ClockReading,
     tracer: Tracer,
     n_scopes: AtomicU64,
     /// Tasks that are not noted.
@@ -168,7 +168,7 @@ pub(crate) struct Told {
 /// A task that was inserted, when it was ready, and one more than the number of the last it waited for.
 type WakeUp = (TaskNumber, u64, u64);
 
-fn woken_of<'r>(notes: &'r [Note], scale: &'r Scale) -> impl Iterator<Item = WakeUp> + 'r {
+fn woken_of<'r>(notes: &'r [Note], scale: &'r TickScale) -> impl Iterator<Item = WakeUp> + 'r {
     let ready = notes.iter().filter(|note| note.kind == NoteKind::Ready);
     ready.map(|note| (note.task, scale.nanoseconds(note.begin), note.end))
 }
@@ -179,7 +179,7 @@ type Stamp = (TaskNumber, Rank, u64);
 /// What becomes of messages by the hand of the threads that move them.
 const STAMPED: [NoteKind; 3] = [NoteKind::Left, NoteKind::Heard, NoteKind::Asked];
 
-fn stamps_of(notes: &[Note], scale: &Scale, kind: NoteKind) -> impl Iterator<Item = Stamp> {
+fn stamps_of(notes: &[Note], scale: &TickScale, kind: NoteKind) -> impl Iterator<Item = Stamp> {
     let noted = notes.iter().filter(move |note| note.kind == kind);
     noted.map(|note| (note.task, Rank(note.other), scale.nanoseconds(note.begin)))
 }
@@ -215,11 +215,11 @@ impl Noted {
 /// Hears of the tasks that feed one.
 pub(crate) type Feeds<'f> = &'f mut dyn FnMut(TaskNumber, Rank);
 
-impl Opened {
+impl TracedRun {
     /// The same, which is that run of all ranks.
     pub fn across(self, number: u64) -> Self {
         let across = Some(number);
-        Opened { across, ..self }
+        TracedRun { across, ..self }
     }
 
     /// Whether something holds of a task that was noted.
@@ -272,7 +272,7 @@ impl Opened {
     /// The run is over: what was noted becomes a trace. `inputs` tells the tasks that feed one.
     pub fn close(&self, told: Told, inputs: &mut dyn FnMut(TaskNumber, Feeds)) {
         let end = self.tracer.clock.moment();
-        let scale = Scale::new(self.begin, end);
+        let scale = TickScale::new(self.begin, end);
         let mut of_rank = RankTrace {
             rank: self.rank,
             span: Span {
@@ -315,7 +315,7 @@ impl Opened {
         &self,
         of_rank: &mut RankTrace,
         classes: &mut Vec<String>,
-        scale: &Scale,
+        scale: &TickScale,
     ) -> Vec<WakeUp> {
         let mut woken = Vec::new();
         let mut stamps = STAMPED.map(|_| Vec::new());
@@ -358,7 +358,7 @@ fn tell(hear: &dyn Fn(Trace), trace: Trace) {
 
 impl RankTrace {
     /// Adds what a worker has noted.
-    fn add(&mut self, worker: usize, notes: &[Note], scale: &Scale) {
+    fn add(&mut self, worker: usize, notes: &[Note], scale: &TickScale) {
         let first = self.slices.len();
         let span = |note: &Note| Span {
             begin: scale.nanoseconds(note.begin),
@@ -429,10 +429,10 @@ impl RankTrace {
                 let (_, ready, source) = woken[at];
                 slice.ready = ready;
                 let task = source.checked_sub(1);
-                sources.extend(task.map(|task| Source { task, rank: own }));
+                sources.extend(task.map(|task| FeedingTask { task, rank: own }));
             }
             inputs(slice.task, &mut |task, Rank(rank)| {
-                sources.push(Source { task, rank })
+                sources.push(FeedingTask { task, rank })
             });
             self.inputs.push(self.sources.len() as u32);
         }

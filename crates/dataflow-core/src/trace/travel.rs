@@ -2,18 +2,18 @@
 //!
 //! The receiver is the same program; what it needs to show tasks it has itself.
 
-use super::{Came, Fate, Posted, RankTrace, Slice, Source, Span, Trace, WorkerTrace};
+use super::{Came, Fate, FeedingTask, Posted, RankTrace, Slice, Span, Trace, WorkerTrace};
 use crate::rank::Rank;
 
 impl Trace {
     /// The traces of its ranks as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Writer(Vec::new());
+        let mut to = TraceWriter(Vec::new());
         to.list(self.name.as_bytes(), |to, byte| to.0.push(*byte));
         to.number(self.number);
         to.number(self.epoch);
         to.number(self.clock_error);
-        to.list(&self.ranks, Writer::rank);
+        to.list(&self.ranks, TraceWriter::rank);
         to.0
     }
 
@@ -36,10 +36,10 @@ impl Trace {
     }
 
     fn read(&self, bytes: &[u8]) -> Option<Trace> {
-        let mut from = Reader(bytes);
-        let name = String::from_utf8(from.list(Reader::byte)?).ok()?;
+        let mut from = TraceReader(bytes);
+        let name = String::from_utf8(from.list(TraceReader::byte)?).ok()?;
         let [number, epoch, clock_error] = [from.number()?, from.number()?, from.number()?];
-        let ranks = from.list(Reader::rank)?;
+        let ranks = from.list(TraceReader::rank)?;
         from.0.is_empty().then(|| Trace {
             name,
             parameters: self.parameters.clone(),
@@ -66,9 +66,9 @@ impl Trace {
     }
 }
 
-struct Writer(Vec<u8>);
+struct TraceWriter(Vec<u8>);
 
-impl Writer {
+impl TraceWriter {
     fn number(&mut self, number: u64) {
         // Seven bits a byte, the lowest first; the eighth says that more come.
         let mut rest = number;
@@ -95,9 +95,9 @@ impl Writer {
         self.number(of.missing);
         self.list(&of.workers, |to, worker| {
             to.number(worker.slices.len() as u64);
-            to.list(&worker.visits, Writer::span);
+            to.list(&worker.visits, TraceWriter::span);
         });
-        self.list(&of.slices, Writer::slice);
+        self.list(&of.slices, TraceWriter::slice);
         self.list(&of.posted, |to, posted| {
             to.message([posted.task, posted.at, posted.to.0.into(), posted.bytes]);
             to.later(posted.at, posted.left);
@@ -163,9 +163,9 @@ impl RankTrace {
     }
 }
 
-struct Reader<'b>(&'b [u8]);
+struct TraceReader<'b>(&'b [u8]);
 
-impl Reader<'_> {
+impl TraceReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -210,12 +210,12 @@ impl Reader<'_> {
             span,
             missing,
             workers: self.workers()?,
-            slices: self.list(Reader::slice)?,
-            posted: self.list(Reader::posted)?,
-            came: self.list(Reader::came)?,
-            inputs: self.list(Reader::narrow)?,
-            sources: self.list(Reader::source)?,
-            wide: self.list(Reader::wide)?.into_iter().collect(),
+            slices: self.list(TraceReader::slice)?,
+            posted: self.list(TraceReader::posted)?,
+            came: self.list(TraceReader::came)?,
+            inputs: self.list(TraceReader::narrow)?,
+            sources: self.list(TraceReader::source)?,
+            wide: self.list(TraceReader::wide)?.into_iter().collect(),
             clock_ahead: 0,
         };
         trace.is_whole().then_some(trace)
@@ -227,7 +227,7 @@ impl Reader<'_> {
             let n: usize = from.narrow()?;
             let slices = first..first.checked_add(n)?;
             first = slices.end;
-            let visits = from.list(Reader::span)?;
+            let visits = from.list(TraceReader::span)?;
             Some(WorkerTrace { slices, visits })
         })
     }
@@ -261,14 +261,14 @@ impl Reader<'_> {
         })
     }
 
-    fn source(&mut self) -> Option<Source> {
+    fn source(&mut self) -> Option<FeedingTask> {
         let (task, rank) = (self.number()?, self.narrow()?);
-        Some(Source { task, rank })
+        Some(FeedingTask { task, rank })
     }
 
     fn wide(&mut self) -> Option<(u64, String)> {
         let task = self.number()?;
-        let name = self.list(Reader::byte)?;
+        let name = self.list(TraceReader::byte)?;
         Some((task, String::from_utf8(name).ok()?))
     }
 

@@ -207,7 +207,7 @@ impl Bodies {
 
 /// Messages from one rank to another, and nanoseconds that all of them took.
 #[derive(Default)]
-struct Pair {
+struct RankPair {
     n: u64,
     bytes: u64,
     /// How long the receiver's workers waited while they were under way, each worker by itself.
@@ -220,7 +220,7 @@ struct Pair {
     lying: u64,
 }
 
-impl Pair {
+impl RankPair {
     /// What of their time is not the way's, where it is much.
     fn ends(&self) -> String {
         let much = |spent: u64| part(spent, self.time) >= MUCH;
@@ -279,8 +279,8 @@ impl Waited {
 }
 
 /// The messages between each two ranks, by their indices.
-fn pairs(trace: &Trace) -> BTreeMap<(usize, usize), Pair> {
-    let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
+fn pairs(trace: &Trace) -> BTreeMap<(usize, usize), RankPair> {
+    let mut pairs: BTreeMap<(usize, usize), RankPair> = BTreeMap::new();
     for to in 0..trace.ranks.len() {
         let waited = Waited::of(trace, to);
         for message in trace.messages_to(to) {

@@ -1,13 +1,13 @@
 //! Cholesky: what a factor, a solution with it and an inverse take.
 
-use super::view::View;
+use super::view::MatrixView;
 use super::{BESIDE, Needs, matrix};
 use crate::matrix::Layout;
 use crate::scalar::Scalar;
 
 /// [`cholesky::Factor`](crate::cholesky::Factor) of a lower matrix.
 pub fn cholesky<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let run = Needs {
         held: 0,
         received: view.sum(|m, k| received(&view, m, k)),
@@ -22,7 +22,7 @@ pub fn cholesky<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 /// What is received is for tasks in the order of their priorities and ranks that keep pace: of the panels
 /// that the lookahead spans, and of four more. A rank that falls behind the others may get more.
 pub fn cholesky_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let steps = BESIDE.saturating_add(columns as usize);
     Needs {
         received: view.sum_of_steps(steps, &|m, k| received(&view, m, k)),
@@ -31,14 +31,14 @@ pub fn cholesky_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) 
 }
 
 /// How often tile (m, k) of another rank comes.
-fn received(view: &View, m: usize, k: usize) -> usize {
+fn received(view: &MatrixView, m: usize, k: usize) -> usize {
     usize::from(m >= k && view.reads_column(m, k))
 }
 
 /// [`cholesky::solve`](crate::cholesky::solve()): the factor, and the right-hand sides that become the
 /// solution.
 pub fn cholesky_solve<T: Scalar>([l, b]: [&Layout; 2], workers: usize) -> Needs {
-    let (of_l, of_b) = (View::of::<T>(l), View::of::<T>(b));
+    let (of_l, of_b) = (MatrixView::of::<T>(l), MatrixView::of::<T>(b));
     let any = of_b.meets_cols(0..of_b.nt);
     // A tile of L goes to those who have its row of B, and back up to those who have its column; one on the
     // diagonal once.
@@ -59,7 +59,7 @@ pub fn cholesky_solve<T: Scalar>([l, b]: [&Layout; 2], workers: usize) -> Needs 
 /// [`cholesky::Check`](crate::cholesky::Check) of a factor: that, and what is left of A where it is
 /// looked at.
 pub fn cholesky_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let read = |m, k| {
         let along = view.in_row(m) && view.meets_cols(k..m + 1);
         let down = view.in_col(m) && view.meets_rows(m..view.nt);
@@ -82,7 +82,7 @@ pub fn cholesky_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 /// On one rank it is for tasks in the order of their priorities: of all on one worker, of each queue
 /// on several.
 pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let received = view.sum(|m, k| match (m, k) {
         _ if m < k => 0,
         // L for both solves, and its inverse.

@@ -1,6 +1,6 @@
 //! LU: what its four ways to choose pivots, its solutions and its inverse take.
 
-use super::view::View;
+use super::view::MatrixView;
 use super::{BESIDE, Needs, matrix};
 use crate::kernel::Op;
 use crate::lu::{INNER_BLOCK, first_entrant, suits_columns};
@@ -36,7 +36,7 @@ pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 /// Columns that lie whole beside their tiles; of each panel L of its diagonal tile, the swaps and the order
 /// of the rows that they come to.
 fn by_whole_columns<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let of_panel = |k: usize| {
         let rows = (layout.rows() - layout.row_range(k).start) as u128;
         swaps::<T>(layout.tile_cols(k) as u128) + WORD * rows + view.element
@@ -54,7 +54,7 @@ fn by_whole_columns<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 
 /// [`lu::Check`](crate::lu::Check) of factors: they, and what is left of P·A where it is looked at.
 pub fn lu_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let steps = view.mt.min(view.nt);
     let read = |m: usize, n: usize| {
         let along = m >= n && view.in_row(m) && view.meets_cols(n..view.nt);
@@ -79,10 +79,10 @@ pub fn lu_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 
 /// The same by [tournament](crate::lu::Factor::by_tournament), in so many groups.
 pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: usize) -> Needs {
-    let (groups, view) = (groups.get() as usize, View::of::<T>(layout));
+    let (groups, view) = (groups.get() as usize, MatrixView::of::<T>(layout));
     let entrants = |k: usize| groups.min(view.mt - k);
     let group = |entrant: usize, k: usize| (k + entrant..view.mt).step_by(groups);
-    let panel = |view: &View, k: usize| {
+    let panel = |view: &MatrixView, k: usize| {
         let width = layout.tile_cols(k) as u128;
         let (mut received, mut made) = (0, 0);
         // The tiles of a group that it gathers from other rows of ranks.
@@ -129,9 +129,9 @@ fn by_columns<T: Scalar>(
     layout: &Layout,
     workers: usize,
     beside: u128,
-    panel: impl Fn(&View, usize) -> [u128; 2],
+    panel: impl Fn(&MatrixView, usize) -> [u128; 2],
 ) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let panels = Panels::of::<T>(&view, workers, panel);
     let run = Needs {
         held: 0,
@@ -144,7 +144,7 @@ fn by_columns<T: Scalar>(
 /// What the panels of a matrix take, and the columns whose rows they swap: elements where nothing
 /// else is said.
 struct Panels<'v> {
-    view: &'v View,
+    view: &'v MatrixView,
     /// The most that one panel gets, and makes.
     of_panel: [u128; 2],
     /// The most that moves at once in each column.
@@ -157,9 +157,9 @@ struct Panels<'v> {
 
 impl<'v> Panels<'v> {
     fn of<T: Scalar>(
-        view: &'v View,
+        view: &'v MatrixView,
         workers: usize,
-        panel: impl Fn(&View, usize) -> [u128; 2],
+        panel: impl Fn(&MatrixView, usize) -> [u128; 2],
     ) -> Self {
         let layout = &view.layout;
         let mut of_panel = [0; 2];
@@ -233,7 +233,7 @@ impl<'v> Panels<'v> {
 }
 
 /// Bytes of tiles that come from other ranks: left ones along their row, upper ones down their column.
-fn received_tiles(view: &View) -> u128 {
+fn received_tiles(view: &MatrixView) -> u128 {
     view.sum(|m, n| {
         let left = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
         let upper = m < n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
@@ -243,7 +243,7 @@ fn received_tiles(view: &View) -> u128 {
 
 /// Bytes of copies: L of diagonal tiles stands beside them; a tile that is being sent is copied before
 /// its rows move.
-fn copies(view: &View) -> u128 {
+fn copies(view: &MatrixView) -> u128 {
     let of_left = usize::from(view.is_spread());
     view.sum_here(|m, n| of_left * usize::from(m >= n) + usize::from(m == n))
 }
@@ -255,7 +255,7 @@ fn swaps<T: Scalar>(width: u128) -> u128 {
 
 /// [`lu::Unpivoted`](crate::lu::Unpivoted): as it stands.
 pub fn lu_unpivoted<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let received = view.sum(|m, n| received_unpivoted(&view, m, n));
     let diagonal = (0..view.mt.min(view.nt)).filter(|&k| view.is_here(k, k));
     let swaps = diagonal.map(|k| swaps::<T>(layout.tile_cols(k) as u128));
@@ -275,7 +275,7 @@ pub fn lu_unpivoted<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 /// What is received is for tasks in the order of their priorities and ranks that keep pace, as with
 /// [`cholesky_ahead`](super::cholesky_ahead).
 pub fn lu_unpivoted_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let steps = BESIDE.saturating_add(columns as usize);
     Needs {
         received: view.sum_of_steps(steps, &|m, n| received_unpivoted(&view, m, n)),
@@ -284,7 +284,7 @@ pub fn lu_unpivoted_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usi
 }
 
 /// How often tile (m, n) of another rank comes: along its row, and down its column.
-fn received_unpivoted(view: &View, m: usize, n: usize) -> usize {
+fn received_unpivoted(view: &MatrixView, m: usize, n: usize) -> usize {
     let along = m >= n && view.in_row(m) && view.meets_cols(n + 1..view.nt);
     let down = m <= n && view.in_col(n) && view.meets_rows(m + 1..view.mt);
     usize::from(along) + usize::from(down)
@@ -293,7 +293,7 @@ fn received_unpivoted(view: &View, m: usize, n: usize) -> usize {
 /// [`lu::Incremental`](crate::lu::Incremental): the matrix, and for each tile on and below the
 /// diagonal what was exchanged.
 pub fn lu_incremental<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     // What is left on and below the diagonal goes along its row.
     let received = received_exchanges(&view, |m, k| {
         view.in_row(m) && view.meets_cols(k + 1..view.nt)
@@ -312,7 +312,7 @@ pub fn lu_incremental<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 
 /// [`lu::Replay`](crate::lu::Replay): those, and the right-hand sides that become the solution.
 pub fn lu_replay<T: Scalar>([lu, b]: [&Layout; 2], workers: usize) -> Needs {
-    let (view, of_b) = (View::of::<T>(lu), View::of::<T>(b));
+    let (view, of_b) = (MatrixView::of::<T>(lu), MatrixView::of::<T>(b));
     let any = of_b.meets_cols(0..of_b.nt);
     let upper = view.sum(|m, n| usize::from(m < n && any && view.in_row(m)));
     let lower = received_exchanges(&view, |m, _| any && view.in_row(m));
@@ -329,7 +329,7 @@ pub fn lu_replay<T: Scalar>([lu, b]: [&Layout; 2], workers: usize) -> Needs {
 }
 
 /// What [`Exchanges`](crate::lu::Exchanges) hold here.
-fn exchanges<T: Scalar>(view: &View) -> Needs {
+fn exchanges<T: Scalar>(view: &MatrixView) -> Needs {
     let here = on_and_below(view).filter(|&(m, k)| view.is_here(m, k));
     let tile = size_of::<Tile<T>>() as u128;
     Needs {
@@ -340,20 +340,20 @@ fn exchanges<T: Scalar>(view: &View) -> Needs {
 
 /// Bytes of the tiles on and below the diagonal that come from other ranks if they are read here,
 /// each with what was exchanged.
-fn received_exchanges(view: &View, reads: impl Fn(usize, usize) -> bool) -> u128 {
+fn received_exchanges(view: &MatrixView, reads: impl Fn(usize, usize) -> bool) -> u128 {
     let there = on_and_below(view).filter(|&(m, k)| !view.is_here(m, k) && reads(m, k));
     there
         .map(|(m, k)| view.bytes(m, k) + exchange(view, m, k))
         .sum()
 }
 
-fn on_and_below(view: &View) -> impl Iterator<Item = (usize, usize)> + use<> {
+fn on_and_below(view: &MatrixView) -> impl Iterator<Item = (usize, usize)> + use<> {
     let mt = view.mt;
     (0..mt.min(view.nt)).flat_map(move |k| (k..mt).map(move |m| (m, k)))
 }
 
 /// Bytes of the row swaps within a diagonal tile, or of the steps by which a tile below vanished.
-fn exchange(view: &View, m: usize, k: usize) -> u128 {
+fn exchange(view: &MatrixView, m: usize, k: usize) -> u128 {
     let (rows, cols) = (view.layout.tile_rows(m), view.layout.tile_cols(k));
     match m == k {
         true => (WORD * rows.min(cols) as u128).next_multiple_of(view.element),
@@ -366,7 +366,7 @@ fn exchange(view: &View, m: usize, k: usize) -> u128 {
 /// On one rank as many columns move as there are workers, two at a time each: so it is where tasks run in
 /// the order of their priorities.
 pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Needs {
-    let (of_lu, of_b) = (View::of::<T>(lu), View::of::<T>(b));
+    let (of_lu, of_b) = (MatrixView::of::<T>(lu), MatrixView::of::<T>(b));
     let any = of_b.meets_cols(0..of_b.nt);
     let factors = of_lu.sum(|m, n| {
         let row = if op == Op::NoTranspose { m } else { n };
@@ -398,7 +398,7 @@ pub fn lu_solve<T: Scalar>([lu, b]: [&Layout; 2], op: Op, workers: usize) -> Nee
 ///
 /// On one rank it is for tasks in the order of their priorities.
 pub fn lu_inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let solved = lu_solve::<T>([layout; 2], Op::ConjTranspose, workers);
     // A factor that is overwritten before all have read it is copied. On one rank that is what the other
     // workers read: a column is overwritten when it is solved, and those behind are at their last tile.

@@ -1,6 +1,6 @@
 //! QR with column pivoting: what the choice of columns, the factors and shortest solutions take.
 
-use super::view::View;
+use super::view::MatrixView;
 use super::{Needs, least_squares, matrix, qr, qr_apply};
 use crate::error::LinalgError;
 use crate::kernel::Side;
@@ -51,7 +51,7 @@ pub fn least_squares_minimum_norm<T: Scalar>(
     let shortest = least_squares::<T>([&left, &of_left], options, workers)?;
     let shortest = shortest.and(matrix::<T>(&s));
     // Rows go back to their places, from one matrix to another.
-    let of_x = View::of::<T>(&x);
+    let of_x = MatrixView::of::<T>(&x);
     let moved = Needs {
         received: of_x.sum(|_, j| usize::from(of_x.in_col(j))),
         ..matrix::<T>(&x)
@@ -74,7 +74,7 @@ fn passing(needs: Needs) -> Needs {
 /// What the search for the rank takes: vectors as long as the columns so far, and parts of products
 /// with them, of two steps at once.
 fn vectors<T: Scalar>(s: &Layout) -> Needs {
-    let view = View::of::<T>(s);
+    let view = MatrixView::of::<T>(s);
     let (length, nb) = (s.rows() as u128 + 8, s.nb().min(s.cols()) as u128);
     let bytes = 2 * (2 * length + 3 * nb * view.mt as u128) * view.element;
     Needs {
@@ -87,7 +87,7 @@ fn vectors<T: Scalar>(s: &Layout) -> Needs {
 /// What the choice of columns takes beside its matrix: strips, with the tiles they are gathered of,
 /// the sets that play, and reflectors on their way; then the tiles that columns are moved from.
 fn choice<T: Scalar>(s: &Layout, workers: usize) -> Needs {
-    let view = View::of::<T>(s);
+    let view = MatrixView::of::<T>(s);
     let ranks = s.distribution().n_ranks();
     let own = (0..view.nt).filter(|j| j % ranks == s.rank().0 as usize);
     let (mut strips, mut width) = (0, 0);

@@ -1,6 +1,6 @@
 //! Products: what those of BLAS 3 take.
 
-use super::view::View;
+use super::view::MatrixView;
 use super::{Needs, matrix};
 use crate::kernel::{Op, Side, Triangle};
 use crate::matrix::{Layout, Structure};
@@ -10,7 +10,11 @@ use crate::scalar::Scalar;
 /// the Hermitian one that it stands for.
 pub fn gemm<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
     let of = [a, b, c].map(matrix::<T>).into_iter();
-    let (of_a, of_b, of_c) = (View::of::<T>(a), View::of::<T>(b), View::of::<T>(c));
+    let (of_a, of_b, of_c) = (
+        MatrixView::of::<T>(a),
+        MatrixView::of::<T>(b),
+        MatrixView::of::<T>(c),
+    );
     // A tile of a lower one is read where it stands, and where its mirror image does.
     let read = |of: &Layout, (i, j): (usize, usize), in_line: &dyn Fn(usize) -> bool, line| {
         usize::from(match of.structure() {
@@ -37,7 +41,7 @@ pub fn gemm<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
 pub fn defect<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
     let matrices = [a, b, c, c].map(matrix::<T>).into_iter();
     let run = Needs {
-        workspace: View::of::<T>(c).kernels(workers),
+        workspace: MatrixView::of::<T>(c).kernels(workers),
         ..Needs::default()
     };
     run.beside(matrices.fold(Needs::default(), Needs::and))
@@ -45,7 +49,7 @@ pub fn defect<T: Scalar>([a, b, c]: [&Layout; 3], workers: usize) -> Needs {
 
 /// [`product::Herk`](crate::product::Herk): C ← op(A)·op(A)ᴴ, or with the plain transpose.
 pub fn herk<T: Scalar>(op: Op, [a, c]: [&Layout; 2], workers: usize) -> Needs {
-    let (of_a, of_c) = (View::of::<T>(a), View::of::<T>(c));
+    let (of_a, of_c) = (MatrixView::of::<T>(a), MatrixView::of::<T>(c));
     let received = of_a.sum(|i, j| {
         let n = if op == Op::NoTranspose { i } else { j };
         let along = of_c.in_row(n) && of_c.meets_cols(0..n + 1);
@@ -69,7 +73,7 @@ pub fn triangular<T: Scalar>(
     [a, b]: [&Layout; 2],
     workers: usize,
 ) -> Needs {
-    let (of_a, of_b) = (View::of::<T>(a), View::of::<T>(b));
+    let (of_a, of_b) = (MatrixView::of::<T>(a), MatrixView::of::<T>(b));
     let left = side == Side::Left;
     let factor = of_a.sum(|i, j| {
         let is_inside = match triangle {

@@ -1,6 +1,6 @@
 //! QR: what factors, Q and solutions of least squares take.
 
-use super::view::View;
+use super::view::MatrixView;
 use super::{Needs, gemm, matrix};
 use crate::error::LinalgError;
 use crate::kernel::Side;
@@ -11,7 +11,7 @@ use crate::scalar::Scalar;
 /// [`qr::Factor`](crate::qr::Factor): the matrix, its reflectors, what they are made with, and how urgent
 /// each task is, which nobody keeps with a lookahead.
 pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs {
-    let view = View::of::<T>(layout);
+    let view = MatrixView::of::<T>(layout);
     let (held, received) = reflectors::<T>(&view, options, |m, k| {
         view.in_row(m) && view.meets_cols(k + 1..view.nt)
     });
@@ -31,7 +31,7 @@ pub fn qr_apply<T: Scalar>(
     c: &Layout,
     workers: usize,
 ) -> Needs {
-    let (view, of_c) = (View::of::<T>(a), View::of::<T>(c));
+    let (view, of_c) = (MatrixView::of::<T>(a), MatrixView::of::<T>(c));
     let in_line = |m| match side {
         Side::Left => of_c.in_row(m) && of_c.meets_cols(0..of_c.nt),
         Side::Right => of_c.in_col(m) && of_c.meets_rows(0..of_c.mt),
@@ -52,7 +52,7 @@ pub fn qr_apply<T: Scalar>(
 /// Bytes of the reflectors: of this rank, and of those of others that are read here, with the tiles
 /// that belong to them.
 fn reflectors<T: Scalar>(
-    view: &View,
+    view: &MatrixView,
     options: Options,
     reads: impl Fn(usize, usize) -> bool,
 ) -> (u128, u128) {
@@ -75,14 +75,14 @@ fn reflectors<T: Scalar>(
 }
 
 /// Bytes of the T of tile (m, k): as a triangle, and as a row that vanishes under another.
-fn of_t(view: &View, options: Options, is_triangle: bool, (m, k): (usize, usize)) -> u128 {
+fn of_t(view: &MatrixView, options: Options, is_triangle: bool, (m, k): (usize, usize)) -> u128 {
     let t =
         options.inner_block(&view.layout) as u128 * view.layout.tile_cols(k) as u128 * view.element;
     t * (u128::from(is_triangle) + u128::from(m > k))
 }
 
 /// What is packed to be sent: V, T and R travel as the parts that they are.
-fn packed(view: &View, options: Options) -> u128 {
+fn packed(view: &MatrixView, options: Options) -> u128 {
     if !view.is_spread() {
         return 0;
     }
@@ -116,7 +116,7 @@ pub fn least_squares<T: Scalar>(
         return Ok(all.and(sides));
     }
     let adjoint = alike(a, (n, m))?;
-    let (of_a, of_adjoint) = (View::of::<T>(a), View::of::<T>(&adjoint));
+    let (of_a, of_adjoint) = (MatrixView::of::<T>(a), MatrixView::of::<T>(&adjoint));
     let made = Needs {
         held: 0,
         received: of_a.sum(|i, j| usize::from(of_adjoint.is_here(j, i))),
@@ -133,7 +133,7 @@ pub fn least_squares<T: Scalar>(
 
 /// What a solution with R takes, or with Rᴴ, beside its matrices.
 fn solve<T: Scalar>(a: &Layout, x: &Layout, is_adjoint: bool, workers: usize) -> Needs {
-    let (of_a, of_x) = (View::of::<T>(a), View::of::<T>(x));
+    let (of_a, of_x) = (MatrixView::of::<T>(a), MatrixView::of::<T>(x));
     let any = of_x.meets_cols(0..of_x.nt);
     let factor = of_a.sum(|m, k| {
         let row = if is_adjoint { k } else { m };
@@ -163,7 +163,7 @@ pub fn qr_check<T: Scalar>(
     let formed = qr_apply::<T>((a, options), Side::Left, &q, workers);
     let left = gemm::<T>([&q, &r, a], workers);
     // Qᴴ·Q reads Q by its columns, and by its rows.
-    let (of_q, of_unit) = (View::of::<T>(&q), View::of::<T>(&unit));
+    let (of_q, of_unit) = (MatrixView::of::<T>(&q), MatrixView::of::<T>(&unit));
     let turned = of_q.sum(|_, j| usize::from(of_unit.in_row(j) || of_unit.in_col(j)));
     let turned = Needs {
         held: 0,
@@ -187,7 +187,11 @@ pub fn solution_ratio<T: Scalar>(
     if a.rows() < a.cols() {
         return Ok(left);
     }
-    let (of_a, of_b, of_x) = (View::of::<T>(a), View::of::<T>(b), View::of::<T>(&x));
+    let (of_a, of_b, of_x) = (
+        MatrixView::of::<T>(a),
+        MatrixView::of::<T>(b),
+        MatrixView::of::<T>(&x),
+    );
     let turned = of_a.sum(|_, j| usize::from(of_x.in_row(j)));
     let turned = Needs {
         held: 0,

@@ -5,7 +5,7 @@ use crate::scalar::Scalar;
 use std::ops::Range;
 
 /// A matrix as one rank sees it.
-pub(super) struct View {
+pub(super) struct MatrixView {
     pub(super) layout: Layout,
     pub(super) grid: Grid,
     place: (usize, usize),
@@ -14,10 +14,10 @@ pub(super) struct View {
     pub(super) nt: usize,
 }
 
-impl View {
+impl MatrixView {
     pub(super) fn of<T: Scalar>(layout: &Layout) -> Self {
         let Distribution::BlockCyclic(grid) = *layout.distribution();
-        View {
+        MatrixView {
             layout: *layout,
             grid,
             place: grid.place(layout.rank()).unwrap_or_default(),

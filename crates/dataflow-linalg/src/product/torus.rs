@@ -52,18 +52,18 @@ pub struct Torus<'a, T: Scalar> {
     /// Tiles in the sum; none if there is nothing to be added.
     kt: u32,
     /// Along the rows of tiles of C, and along its columns.
-    across: Ring,
-    down: Ring,
+    across: RankRing,
+    down: RankRing,
 }
 
 /// Ranks in a row or column of the grid that have a part in C, and the tiles there.
 #[derive(Clone, Copy, Debug)]
-struct Ring {
+struct RankRing {
     ranks: u32,
     tiles: u32,
 }
 
-impl Ring {
+impl RankRing {
     /// Where a tile that stands at `k` in its row enters.
     fn entry(self, k: u32, of_grid: u32) -> u32 {
         let owner = k % of_grid;
@@ -110,7 +110,7 @@ impl<'a, T: Scalar> Torus<'a, T> {
         let (mt, nt) = (c.mt() as u32, c.nt() as u32);
         let nothing = alpha == T::zero() || mt == 0 || nt == 0;
         let (p, q) = c.grid();
-        let ring = |ranks: u32, tiles: u32| Ring {
+        let ring = |ranks: u32, tiles: u32| RankRing {
             ranks: ranks.min(tiles),
             tiles,
         };

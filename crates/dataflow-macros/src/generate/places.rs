@@ -15,7 +15,7 @@ use syn::{Error, Result};
 type Dealt = Vec<(Affine, TokenStream, TokenStream)>;
 
 /// The loops over the tasks of a part: one arm of a `match` each, and the arm that names the task.
-struct Nest {
+struct NestArms {
     ranges: Vec<TokenStream>,
     task: TokenStream,
     others: bool,
@@ -77,7 +77,7 @@ impl Analysed<'_> {
     }
 
     /// A nest of loops for each part of all statements under guards.
-    fn nests(&self, guards: impl Fn(usize) -> Vec<System>) -> Result<Vec<Nest>> {
+    fn nests(&self, guards: impl Fn(usize) -> Vec<System>) -> Result<Vec<NestArms>> {
         let mut all = Vec::new();
         for (number, statement, derived) in self.statements() {
             let dealt = self.dealt(number)?;
@@ -100,7 +100,7 @@ impl Analysed<'_> {
         statement: &Statement,
         part: &Part,
         dealt: Option<&Dealt>,
-    ) -> Result<Nest> {
+    ) -> Result<NestArms> {
         let (root, site) = (&self.space.root, self.space.site);
         let name = |var| self.name(var);
         let mut open: Vec<_> = dealt.into_iter().flatten().collect();
@@ -139,7 +139,7 @@ impl Analysed<'_> {
             true => quote_spanned!(site=> (self.rank(#one) == on).then_some(#one)),
             false => quote_spanned!(site=> ::core::option::Option::Some(#one)),
         };
-        Ok(Nest {
+        Ok(NestArms {
             ranges: values.iter().enumerate().map(range).collect(),
             task: quote_spanned!(site=> #nest => { #bound #asked }),
             others,
@@ -160,7 +160,7 @@ impl Analysed<'_> {
     }
 
     /// The tasks of these nests, one after the other. Without ranks they are all on rank 0.
-    fn walk(&self, nests: &[Nest]) -> TokenStream {
+    fn walk(&self, nests: &[NestArms]) -> TokenStream {
         let (root, site) = (&self.space.root, self.space.site);
         let loops = nests.iter().map(|nest| nest.ranges.len());
         let depth = Literal::usize_unsuffixed(loops.clone().max().unwrap_or(1));

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 type Heeded = Result<(), Malformed>;
 /// The flows of an activation, each with its datum if that has come.
-type Flows = SmallVec<[(u16, Option<Goods>); 2]>;
+type ActivatedFlows = SmallVec<[(u16, Option<Goods>); 2]>;
 /// Those of its data that must be asked for.
-type Missing = SmallVec<[Promised; 2]>;
+type ToAskFor = SmallVec<[Promised; 2]>;
 
 /// From so many bytes on it is asked first whether there is room for a datum.
 const LARGE: usize = 64 << 20;
@@ -293,8 +293,8 @@ impl Depot {
         &mut self,
         from: Rank,
         outputs: SmallVec<[Output<'_>; 2]>,
-    ) -> Result<(Flows, Missing), Malformed> {
-        let (mut flows, mut missing) = (Flows::new(), Missing::new());
+    ) -> Result<(ActivatedFlows, ToAskFor), Malformed> {
+        let (mut flows, mut missing) = (ActivatedFlows::new(), ToAskFor::new());
         for (position, output) in outputs.into_iter().enumerate() {
             let goods = self.unload(from, &output);
             if let (None, Some(datum)) = (&goods, output.datum) {
@@ -307,7 +307,7 @@ impl Depot {
     }
 
     /// Delivers what is whole, and announces what is not.
-    fn accept(&mut self, parcel: Complete, missing: Missing, priority: i64) {
+    fn accept(&mut self, parcel: Complete, missing: ToAskFor, priority: i64) {
         if self.run.stopped {
             self.run.deeds.delivered += 1; // dropped on purpose, so not lost
         } else if missing.is_empty() {

@@ -44,7 +44,7 @@ use crate::wire::Message;
 use dataflow_core::port::{Arrival, Failure, Memory};
 use dataflow_core::rank::Rank;
 pub use post::Expected;
-use run::Run;
+use run::RunState;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub struct Depot {
     agreement: Agreement,
     number: u32,
     phase: Phase,
-    run: Run,
+    run: RunState,
     broken: Option<Failure>,
     counters: Counters,
     totals: Counters,
@@ -172,7 +172,7 @@ impl Depot {
             agreement: Agreement::default(),
             number: 0,
             phase: Phase::Between,
-            run: Run::new(&settings, limits),
+            run: RunState::new(&settings, limits),
             settings,
             memory,
             broken: None,

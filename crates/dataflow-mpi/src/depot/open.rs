@@ -1,7 +1,7 @@
 //! Open: all ranks agree on the terms of a run, and it begins, or is refused.
 
 use super::followed::Followed;
-use super::run::Run;
+use super::run::RunState;
 use super::{Action, Depot, Opening, Phase, Refused};
 use crate::agreement::{self, Agreement};
 use crate::wire::Message;
@@ -31,7 +31,7 @@ impl Depot {
             patient_since: now,
         });
         self.watchdog.start(now);
-        self.run = Run::new(&self.settings, self.limits).after(&self.run);
+        self.run = RunState::new(&self.settings, self.limits).after(&self.run);
         self.owing.clear();
         self.agreement.open(settings);
         self.agree(now);

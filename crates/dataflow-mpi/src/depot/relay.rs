@@ -22,12 +22,12 @@ impl Passing {
     /// Goods that came once: for the engine here, and for other ranks.
     pub fn relayed(&self, goods: Goods, memory: &Arc<dyn Memory>) -> (Goods, Arc<dyn Cargo>) {
         let Goods { head, body: block } = goods;
-        let came = Arc::new(Came {
+        let came = Arc::new(ReceivedDatum {
             head: head.clone(),
             block,
         });
-        let body = Box::new(Lent {
-            held: Held::Shared(came.clone()),
+        let body = Box::new(RelayedBlock {
+            held: SharedOrOwn::Shared(came.clone()),
             memory: memory.clone(),
         });
         let bytes = self.0.clone();
@@ -38,7 +38,7 @@ impl Passing {
 
 /// A datum as those below get it.
 struct PassedOn {
-    came: Arc<Came>,
+    came: Arc<ReceivedDatum>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -68,12 +68,12 @@ impl Drop for PassedOn {
 }
 
 /// A datum as it came.
-struct Came {
+struct ReceivedDatum {
     head: Head,
     block: Box<dyn Block>,
 }
 
-impl Cargo for Came {
+impl Cargo for ReceivedDatum {
     fn head(&self) -> Head {
         self.head.clone()
     }
@@ -95,22 +95,22 @@ impl Cargo for Came {
 }
 
 /// The block of a datum that others may still read.
-struct Lent {
-    held: Held,
+struct RelayedBlock {
+    held: SharedOrOwn,
     memory: Arc<dyn Memory>,
 }
 
-enum Held {
-    Shared(Arc<Came>),
+enum SharedOrOwn {
+    Shared(Arc<ReceivedDatum>),
     /// A copy, made when it was to be changed too early.
     Own(Box<dyn Block>),
 }
 
-impl Lent {
+impl RelayedBlock {
     fn block(&self) -> &dyn Block {
         match &self.held {
-            Held::Shared(came) => &*came.block,
-            Held::Own(own) => &**own,
+            SharedOrOwn::Shared(came) => &*came.block,
+            SharedOrOwn::Own(own) => &**own,
         }
     }
 }
@@ -124,21 +124,21 @@ fn copied(block: &dyn Block, memory: &dyn Memory) -> Box<dyn Block> {
     room.block
 }
 
-impl Block for Lent {
+impl Block for RelayedBlock {
     fn bytes(&self) -> &[u8] {
         self.block().bytes()
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // Nobody can take hold of it any more when nobody else has it.
-        if let Held::Shared(came) = &mut self.held
+        if let SharedOrOwn::Shared(came) = &mut self.held
             && Arc::get_mut(came).is_none()
         {
-            self.held = Held::Own(copied(&*came.block, &*self.memory));
+            self.held = SharedOrOwn::Own(copied(&*came.block, &*self.memory));
         }
         match &mut self.held {
-            Held::Own(own) => own.bytes_mut(),
-            Held::Shared(came) => match Arc::get_mut(came) {
+            SharedOrOwn::Own(own) => own.bytes_mut(),
+            SharedOrOwn::Shared(came) => match Arc::get_mut(came) {
                 Some(came) => came.block.bytes_mut(),
                 None => unreachable!("it was copied above"),
             },

@@ -18,7 +18,7 @@ use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) struct Run {
+pub(super) struct RunState {
     pub deeds: Deeds,
     pub pulse: Pulse,
     /// Grows as bytes of data come from anybody.
@@ -92,9 +92,9 @@ impl PeerState {
     }
 }
 
-impl Run {
+impl RunState {
     pub fn new(settings: &Settings, limits: MessageLimits) -> Self {
-        Run {
+        RunState {
             deeds: Deeds::default(),
             pulse: Pulse::default(),
             came: 0,
@@ -122,7 +122,7 @@ impl Run {
     }
 
     /// The same after another run, of which data may still be under way: they find no room of this one.
-    pub fn after(mut self, last: &Run) -> Self {
+    pub fn after(mut self, last: &RunState) -> Self {
         self.wanted.go_on_after(&last.wanted);
         self
     }

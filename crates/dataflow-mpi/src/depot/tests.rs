@@ -364,7 +364,7 @@ fn a_receipt_comes_when_all_data_have() {
 
 #[test]
 fn a_question_is_taken_when_the_last_packet_is_that_holds_some_of_it() {
-    let mut run = Run::new(&Settings::default(), LIMITS);
+    let mut run = RunState::new(&Settings::default(), LIMITS);
     let peer = run.peer(Rank(1));
     peer.question = Some(3);
     peer.note_sent(2, NOW);

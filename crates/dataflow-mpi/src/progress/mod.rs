@@ -23,7 +23,7 @@ pub(crate) use thread::Life;
 
 use here::MOVING;
 use movers::Movers;
-use moving::{AT_ONCE, Moving};
+use moving::{AT_ONCE, MoverState};
 
 use crate::bell::Bell;
 use crate::depot::Depot;
@@ -39,10 +39,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What workers and the thread share.
-pub(crate) struct Progress {
+pub(crate) struct MessageProgress {
     pub settings: Settings,
     pub host: Arc<dyn Host>,
-    movers: Movers<Moving, Command>,
+    movers: Movers<MoverState, Command>,
     /// When a worker looked last, in nanoseconds.
     looked: AtomicU64,
     /// Ends a nap of the thread, which leaves the messages to workers meanwhile.
@@ -58,7 +58,7 @@ pub(crate) struct Progress {
     ending: AtomicBool,
 }
 
-impl Progress {
+impl MessageProgress {
     pub fn new(
         mut transport: Box<dyn Transport>,
         depot: Depot,
@@ -68,9 +68,9 @@ impl Progress {
         let bell = transport.bell(&*host);
         let rings = bell.is_some();
         let bell = bell.unwrap_or_else(|| host.bell());
-        Arc::new(Progress {
+        Arc::new(MessageProgress {
             settings,
-            movers: Movers::new(Moving::new(transport, depot), bell),
+            movers: Movers::new(MoverState::new(transport, depot), bell),
             looked: AtomicU64::new(0),
             nap: host.bell(),
             rings,
@@ -128,7 +128,7 @@ impl Progress {
     /// Moves messages until nothing moves, or workers have something to take in; says whether anything did.
     ///
     /// An inbox that is told of messages may panic: that is the end of all communication, told to all.
-    fn step(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
+    fn step(&self, moving: &mut MoverState, haste: Haste, now: Duration) -> bool {
         let outer = MOVING.replace(true);
         let moved = caught(|| self.move_all(moving, haste, now));
         MOVING.set(outer);
@@ -139,7 +139,7 @@ impl Progress {
         })
     }
 
-    fn move_all(&self, moving: &mut Moving, haste: Haste, now: Duration) -> bool {
+    fn move_all(&self, moving: &mut MoverState, haste: Haste, now: Duration) -> bool {
         let (mut moved, mut delivered) = (false, false);
         if haste == Haste::Now && moving.depot.is_holding() {
             moving.due = Some(now);

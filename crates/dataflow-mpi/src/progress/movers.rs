@@ -222,7 +222,7 @@ mod loom_models {
             })
         }
 
-        /// As `Progress::step`: a thread that is patient leaves what was obeyed to others.
+        /// As `MessageProgress::step`: a thread that is patient leaves what was obeyed to others.
         fn step(&self, moved: &mut Moved, is_patient: bool) -> bool {
             let mut commands = Vec::new();
             self.movers.take(&mut commands);
@@ -242,7 +242,7 @@ mod loom_models {
             self.movers.try_move(|moved| self.step(moved, false));
         }
 
-        /// As a worker posts beside a thread that moves messages (`Progress::command`).
+        /// As a worker posts beside a thread that moves messages (`MessageProgress::command`).
         fn post_beside_the_thread(&self) {
             self.movers.hand_in(1);
             if self.movers.is_resting() {
@@ -270,7 +270,7 @@ mod loom_models {
             })
         }
 
-        /// As the thread lives (`Progress::turn`), until so much has left, or it shall end.
+        /// As the thread lives (`MessageProgress::turn`), until so much has left, or it shall end.
         fn live_until(&self, left: usize) {
             loop {
                 let (left_now, is_called_back) = self.moves();

@@ -25,7 +25,7 @@ pub(crate) enum Command {
 }
 
 /// What is under the lock.
-pub(super) struct Moving {
+pub(super) struct MoverState {
     pub transport: Box<dyn Transport>,
     pub depot: Depot,
     pub inbox: Option<Arc<dyn Inbox>>,
@@ -42,9 +42,9 @@ pub(super) struct Moving {
     pub moved: Duration,
 }
 
-impl Moving {
+impl MoverState {
     pub fn new(transport: Box<dyn Transport>, depot: Depot) -> Self {
-        Moving {
+        MoverState {
             transport,
             depot,
             inbox: None,

@@ -1,6 +1,6 @@
 //! Ranks whose messages nobody moves but the test, in a time that stands still.
 
-use super::{Command, Life, Progress};
+use super::{Command, Life, MessageProgress};
 use crate::bell::Bell;
 use crate::depot::{Depot, Refused};
 use crate::host::{Host, Machine, Promise, Thread, Turn};
@@ -129,7 +129,7 @@ impl Inbox for Idle {
 }
 
 struct OfRank {
-    progress: Arc<Progress>,
+    progress: Arc<MessageProgress>,
     host: Arc<Still>,
     when_idle: Arc<Mutex<Option<Deed>>>,
 }
@@ -155,7 +155,8 @@ fn ranks_that_ring(rings: bool, n: usize, hold: Duration) -> Vec<OfRank> {
             when_idle: Arc::clone(&when_idle),
             rings,
         };
-        let progress = Progress::new(Box::new(transport), depot, settings.clone(), host.clone());
+        let progress =
+            MessageProgress::new(Box::new(transport), depot, settings.clone(), host.clone());
         OfRank {
             progress,
             host,
@@ -200,7 +201,7 @@ fn parcel(to: &[u32]) -> Parcel {
     }
 }
 
-fn post(progress: &Progress, to: u32) {
+fn post(progress: &MessageProgress, to: u32) {
     progress.command(Command::Post(parcel(&[to]), None));
 }
 
@@ -209,12 +210,12 @@ fn aside(what: impl FnOnce() + Send) {
     thread::scope(|threads| threads.spawn(what).join().unwrap());
 }
 
-fn rests(progress: &Progress) -> bool {
+fn rests(progress: &MessageProgress) -> bool {
     nap(progress, &mut Life::default()).is_some()
 }
 
 /// For how long the thread rests, if it does.
-fn nap(progress: &Progress, life: &mut Life) -> Option<Option<Duration>> {
+fn nap(progress: &MessageProgress, life: &mut Life) -> Option<Option<Duration>> {
     match progress.turn(life) {
         Turn::Rests(_, at_most) => Some(at_most),
         _ => None,

@@ -7,8 +7,8 @@
 //! # Law
 //! It sleeps without using the processor while no run is open.
 
-use super::Progress;
-use super::moving::Moving;
+use super::MessageProgress;
+use super::moving::MoverState;
 use crate::host::Turn;
 use crate::outbox::Haste;
 use crate::settings::{Drive, RAREST_BEAT};
@@ -42,7 +42,7 @@ pub(super) enum ThreadState {
     Leaves(Duration),
 }
 
-impl Progress {
+impl MessageProgress {
     /// A turn of the thread: what it does until it rests, or ends.
     pub fn turn(&self, life: &mut Life) -> Turn {
         loop {
@@ -148,7 +148,7 @@ impl Progress {
     /// Whether no worker will look, or somebody has left a command while this looked; `None` if somebody
     /// moves messages just now.
     fn is_rank_idle(&self) -> Option<bool> {
-        let is_idle = |moving: &mut Moving| {
+        let is_idle = |moving: &mut MoverState| {
             let inbox = moving.inbox.as_ref();
             inbox.is_none_or(|inbox| inbox.pulse().idle)
         };

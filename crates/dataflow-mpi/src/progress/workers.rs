@@ -4,7 +4,7 @@
 //! and to each of them not again within `Settings::hold`: a packet costs more than such a task.
 //! What it has held back leaves when it has nothing to run.
 
-use super::Progress;
+use super::MessageProgress;
 use super::here::{LOOKED, is_moving, is_time_to_look, looks_again_after, looks_next};
 use super::moving::Command;
 use crate::host::Promise;
@@ -13,7 +13,7 @@ use crate::settings::Drive;
 use crate::sync::Ordering;
 use std::time::Duration;
 
-impl Progress {
+impl MessageProgress {
     /// Hands in what the engine wants.
     pub fn command(&self, command: Command) {
         let wakes = !matches!(command, Command::Post(..));

@@ -50,8 +50,8 @@ pub fn connect_with(n_ranks: usize, limits: MessageLimits) -> Vec<Local> {
         mailboxes: mailboxes.clone(),
         letters,
         counts: vec![PacketCounts::default(); n_ranks],
-        rooms: Waiting::new(),
-        early: Waiting::new(),
+        rooms: ByEnvelope::new(),
+        early: ByEnvelope::new(),
         events: VecDeque::new(),
     };
     (0..n_ranks as u32).zip(letters).map(local).collect()
@@ -67,9 +67,9 @@ pub struct Local {
     /// By rank.
     counts: Vec<PacketCounts>,
     /// Rooms that wait for their data, in the order in which they were made.
-    rooms: Waiting<Room>,
+    rooms: ByEnvelope<Room>,
     /// Data that came before room was made for them.
-    early: Waiting<Payload>,
+    early: ByEnvelope<Payload>,
     events: VecDeque<Event>,
 }
 
@@ -77,7 +77,7 @@ pub struct Local {
 type Envelope = (Rank, u32);
 
 /// What waits under each envelope, in its order.
-type Waiting<T> = BTreeMap<Envelope, VecDeque<T>>;
+type ByEnvelope<T> = BTreeMap<Envelope, VecDeque<T>>;
 
 /// Packets between this rank and one other.
 #[derive(Clone, Debug, Default)]
@@ -223,7 +223,7 @@ impl Local {
 }
 
 /// Takes out the first that is under that envelope.
-fn first<T>(waiting: &mut Waiting<T>, envelope: Envelope) -> Option<T> {
+fn first<T>(waiting: &mut ByEnvelope<T>, envelope: Envelope) -> Option<T> {
     let under = waiting.get_mut(&envelope)?;
     let first = under.pop_front();
     if under.is_empty() {

@@ -1,6 +1,6 @@
 //! ACTIVATE: outputs of a task, with their data or the promise of them.
 
-use super::bytes::{Malformed, Reader, Write};
+use super::bytes::{Malformed, PacketReader, PacketWrite};
 use dataflow_core::port::WireName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -91,7 +91,7 @@ impl<'a> Activate<'a> {
         }
     }
 
-    pub(super) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub(super) fn decode(from: &mut PacketReader<'a>) -> Result<Self, Malformed> {
         let number = from.u32("the number of an ACTIVATE")?;
         let flags = from.u8("the flags of an ACTIVATE")?;
         if flags & !(POISONED | RECEIPT | ONWARD | BINARY) != 0
@@ -136,7 +136,7 @@ impl<'a> Activate<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+    fn decode(from: &mut PacketReader<'a>) -> Result<Self, Malformed> {
         let flow = from.u16("a flow of an ACTIVATE")?;
         let form = from.u8("the form of a datum")?;
         if form == NO_DATUM {

@@ -19,7 +19,7 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 /// Appends to a packet.
-pub(crate) trait Write {
+pub(crate) trait PacketWrite {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
     fn u32(&mut self, value: u32);
@@ -31,7 +31,7 @@ pub(crate) trait Write {
     fn words(&mut self, words: &[u32]);
 }
 
-impl Write for Vec<u8> {
+impl PacketWrite for Vec<u8> {
     fn u8(&mut self, value: u8) {
         self.push(value);
     }
@@ -64,9 +64,9 @@ impl Write for Vec<u8> {
 }
 
 /// Reads from the front.
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct PacketReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> PacketReader<'a> {
     pub fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(n).ok_or_else(|| {
             Malformed(format!(

@@ -1,6 +1,6 @@
 //! The beginning of a packet, and of a message.
 
-use super::bytes::{Malformed, Reader, Write};
+use super::bytes::{Malformed, PacketReader, PacketWrite};
 use dataflow_core::rank::Rank;
 
 /// The first bytes of every packet.
@@ -31,7 +31,7 @@ impl PacketHeader {
     /// # Errors
     /// If the packet is too short or not one of ours.
     pub fn decode(packet: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let mut reader = Reader(packet);
+        let mut reader = PacketReader(packet);
         let magic = reader.u32("a packet's header")?;
         if magic != MAGIC {
             let text = format!("a packet begins with {magic:#010x} ({MAGIC:#010x} is allowed)");
@@ -68,7 +68,7 @@ impl Header {
         if stream.len() < Self::BYTES {
             return Ok(None);
         }
-        let mut reader = Reader(stream);
+        let mut reader = PacketReader(stream);
         let length = reader.u32("a header")?;
         let run = reader.u32("a header")?;
         let kind = Kind::decode(reader.u32("a header")?)?;

@@ -1,7 +1,7 @@
 //! Messages: what ranks say to each other.
 
 use super::activate::Activate;
-use super::bytes::{Malformed, Reader, Write};
+use super::bytes::{Malformed, PacketReader, PacketWrite};
 use super::header::{Header, Kind};
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
@@ -224,7 +224,7 @@ impl Message<'_> {
     /// # Errors
     /// What is wrong with the body.
     pub fn decode(kind: Kind, body: &[u8]) -> Result<Message<'_>, Malformed> {
-        let mut reader = Reader(body);
+        let mut reader = PacketReader(body);
         let from = &mut reader;
         let message = match kind {
             Kind::Hello => decode_hello(from)?,
@@ -279,7 +279,7 @@ impl Message<'_> {
     }
 }
 
-fn decode_hello<'a>(from: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+fn decode_hello<'a>(from: &mut PacketReader<'a>) -> Result<Message<'a>, Malformed> {
     let disagreement = from.string("a disagreement")?;
     let n_settings = from.u32("the number of settings")?;
     let setting = |_| {
@@ -295,7 +295,7 @@ fn decode_hello<'a>(from: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
     })
 }
 
-fn decode_account(from: &mut Reader<'_>) -> Result<Account, Malformed> {
+fn decode_account(from: &mut PacketReader<'_>) -> Result<Account, Malformed> {
     let failed = from.bool("whether a run failed")?;
     let failure = if failed {
         Some(decode_failure(from)?)
@@ -318,7 +318,7 @@ fn encode_failure(failure: &Failure, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_failure(from: &mut Reader<'_>) -> Result<Failure, Malformed> {
+fn decode_failure(from: &mut PacketReader<'_>) -> Result<Failure, Malformed> {
     Ok(Failure {
         of_body: from.bool("whether a body failed")?,
         index: from.u64("the index of a failure")?,

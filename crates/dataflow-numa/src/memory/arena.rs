@@ -18,7 +18,7 @@
 //! block. Where a block that is larger than any step finds no room, the regions that hold no block are
 //! unmapped, for they are all too short: what grows would pile up.
 
-use super::Site;
+use super::RegionSite;
 use crate::pages;
 use crate::sync::held;
 use dataflow_core::port::{Block, Heap, Memory};
@@ -42,13 +42,13 @@ const LARGEST_STEP: usize = 64 << 20;
 /// global allocator.
 #[derive(Clone)]
 pub(super) struct Arena {
-    site: Site,
+    site: RegionSite,
     lists: Arc<Mutex<FreeLists>>,
 }
 
 impl Arena {
     /// An arena that has mapped nothing yet.
-    pub fn new(site: Site) -> Self {
+    pub fn new(site: RegionSite) -> Self {
         let lists = Arc::default();
         Arena { site, lists }
     }
@@ -104,7 +104,7 @@ struct HugeBlock {
     /// `None` only while it is being dropped.
     range: Option<OwnedRange>,
     bytes: usize,
-    site: Site,
+    site: RegionSite,
     /// The answer of the kernel, once there was one.
     numa_node: AtomicUsize,
     home: Weak<Mutex<FreeLists>>,
@@ -171,7 +171,7 @@ impl FreeLists {
     fn cut(
         &mut self,
         bytes: usize,
-        site: &Site,
+        site: &RegionSite,
         outgrown: &mut Vec<OwnedRange>,
     ) -> Option<OwnedRange> {
         let list = if bytes < LARGE {
@@ -220,7 +220,7 @@ impl FreeList {
     fn cut(
         &mut self,
         length: usize,
-        site: &Site,
+        site: &RegionSite,
         outgrown: &mut Vec<OwnedRange>,
     ) -> Option<OwnedRange> {
         let fits = self.by_length.range((length, (0, 0))..).next().copied();
@@ -258,7 +258,7 @@ impl FreeList {
     }
 
     /// A fresh region, whole.
-    fn map(&mut self, length: usize, site: &Site) -> Option<OwnedRange> {
+    fn map(&mut self, length: usize, site: &RegionSite) -> Option<OwnedRange> {
         let step = self.mapped.clamp(HUGE_PAGE, LARGEST_STEP);
         let length = length.checked_next_multiple_of(HUGE_PAGE)?.max(step);
         let region = Arc::new(Region::map(length)?);
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn blocks_have_their_length_alignment_and_zeros() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         for bytes in [
             0,
             1,
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_block_that_was_given_back_is_used_again() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         let block = memory.allocate(1 << 20);
         let first = address(&*block);
         drop(block);
@@ -556,7 +556,7 @@ mod tests {
             [2, 0, 1],
             [2, 1, 0],
         ] {
-            let memory = Arena::new(Site::Anywhere);
+            let memory = Arena::new(RegionSite::Anywhere);
             let third = (HUGE_PAGE / 3) & !(PAGE - 1);
             let mut blocks: Vec<_> = (0..3).map(|_| Some(memory.allocate(third))).collect();
             order.into_iter().for_each(|at| drop(blocks[at].take()));
@@ -570,7 +570,7 @@ mod tests {
 
     #[test]
     fn blocks_outlive_their_arena() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         let mut blocks: Vec<_> = [100, 70_000, 5 << 20]
             .map(|bytes| memory.allocate(bytes))
             .into();
@@ -585,7 +585,7 @@ mod tests {
 
     #[test]
     fn blocks_never_overlap_whatever_is_taken_and_given_back_by_several_threads() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         std::thread::scope(|scope| {
             for thread in 0..3_u64 {
                 let memory = &memory;
@@ -623,7 +623,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn changing_sizes_do_not_pile_up() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         for order in 90..100_usize {
             drop(
                 (0..64)
@@ -643,7 +643,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn large_blocks_that_grow_do_not_pile_up() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         for step in 1..=20 {
             let bytes = LARGEST_STEP + step * HUGE_PAGE;
             let block = memory.allocate(bytes);
@@ -655,7 +655,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn regions_are_marked_for_huge_pages() {
-        let memory = Arena::new(Site::Anywhere);
+        let memory = Arena::new(RegionSite::Anywhere);
         let block = memory.allocate(HUGE_PAGE);
         let line = format!("{:x}-", address(&*block));
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();

@@ -59,7 +59,7 @@ pub enum Placing {
 impl HugePages {
     /// One arena whose pages lie on the node that touches them first; its blocks do not know where.
     pub fn new() -> Self {
-        HugePages::one(Site::Anywhere)
+        HugePages::one(RegionSite::Anywhere)
     }
 
     /// Memory on the NUMA nodes of a machine.
@@ -68,7 +68,7 @@ impl HugePages {
         let nodes: Arc<[usize]> = nodes.collect();
         let cores = topology.cores();
         if nodes.len() == 1 {
-            return HugePages::one(Site::Only);
+            return HugePages::one(RegionSite::Only);
         }
         if placing == Placing::Interleaved {
             let has_cores = |node: usize| cores.iter().any(|core| core.numa_node == node);
@@ -77,9 +77,9 @@ impl HugePages {
                 .enumerate()
                 .filter(|(node, _)| has_cores(*node));
             let crewed = crewed.map(|(_, &os_index)| os_index).collect();
-            return HugePages::one(Site::Interleaved(crewed));
+            return HugePages::one(RegionSite::Interleaved(crewed));
         }
-        let site = |node| Site::Node {
+        let site = |node| RegionSite::Node {
             node,
             nodes: nodes.clone(),
         };
@@ -90,7 +90,7 @@ impl HugePages {
         }
     }
 
-    fn one(site: Site) -> Self {
+    fn one(site: RegionSite) -> Self {
         HugePages {
             arenas: [Arena::new(site)].into(),
             nodes_of_pus: [].into(),
@@ -152,7 +152,7 @@ fn nodes_of_pus(topology: &Topology) -> Arc<[Option<usize>]> {
 
 /// Where the regions of an arena are meant to lie.
 #[derive(Clone, Debug)]
-enum Site {
+enum RegionSite {
     /// With the thread that touches them; nobody asks.
     Anywhere,
     /// There is one NUMA node.
@@ -167,25 +167,25 @@ enum Site {
     Interleaved(Arc<[usize]>),
 }
 
-impl Site {
+impl RegionSite {
     /// Calls `place` with the wish for untouched pages, if there is one.
     fn with_wish(&self, place: impl FnOnce(Wish) -> Option<()>) -> Option<()> {
         match self {
-            Site::Anywhere | Site::Only | Site::Node { node: None, .. } => None,
-            Site::Node {
+            RegionSite::Anywhere | RegionSite::Only | RegionSite::Node { node: None, .. } => None,
+            RegionSite::Node {
                 node: Some(node),
                 nodes,
             } => place(Wish::Prefer(nodes[*node])),
-            Site::Interleaved(nodes) => place(Wish::Interleave(nodes)),
+            RegionSite::Interleaved(nodes) => place(Wish::Interleave(nodes)),
         }
     }
 
     /// The NUMA node of the first page; `None` if it is not to be asked about or lies nowhere yet.
     fn node_of(&self, bytes: &[u8]) -> Option<usize> {
         match self {
-            Site::Anywhere | Site::Interleaved(_) => None,
-            Site::Only => Some(0),
-            Site::Node { nodes, .. } => {
+            RegionSite::Anywhere | RegionSite::Interleaved(_) => None,
+            RegionSite::Only => Some(0),
+            RegionSite::Node { nodes, .. } => {
                 let os_index = pages::node_of(bytes).ok()??;
                 nodes.iter().position(|&node| node == os_index)
             }

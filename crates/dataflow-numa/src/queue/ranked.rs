@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 pub(crate) const EMPTY: i64 = i64::MIN;
 
 /// Rank, a number that orders equal ranks, word: the greatest comes first.
-pub(crate) type Entry = (i64, u64, Word);
+pub(crate) type RankedWord = (i64, u64, Word);
 
 /// A queue of tasks in some order.
 pub(crate) struct Ranked {
@@ -32,7 +32,7 @@ pub(crate) struct Ranked {
 
 #[derive(Default)]
 struct RankedHeap {
-    entries: BinaryHeap<Entry>,
+    entries: BinaryHeap<RankedWord>,
     pushes: u64,
 }
 
@@ -103,7 +103,7 @@ impl Ranked {
 
     /// The first, and every second of the others into `loot`: both halves keep tasks of every
     /// rank.
-    pub fn take_half(&self, loot: &mut Vec<Entry>) -> Option<Word> {
+    pub fn take_half(&self, loot: &mut Vec<RankedWord>) -> Option<Word> {
         let mut heap = self.lock();
         let (_, _, first) = heap.entries.pop()?;
         let mut rest = std::mem::take(&mut heap.entries).into_vec();
@@ -121,7 +121,7 @@ impl Ranked {
     }
 
     /// Takes in what was taken from another queue of the same order.
-    pub fn absorb(&self, loot: &mut Vec<Entry>) {
+    pub fn absorb(&self, loot: &mut Vec<RankedWord>) {
         let mut heap = self.lock();
         heap.entries.extend(loot.drain(..));
         self.top.store(heap.top(), Ordering::Relaxed);

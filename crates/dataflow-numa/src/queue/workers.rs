@@ -24,7 +24,7 @@
 
 use super::from;
 use super::kit::{Kit, Visit};
-use super::ranked::{EMPTY, Entry, Ranked};
+use super::ranked::{EMPTY, Ranked, RankedWord};
 use crate::nearest::Ring;
 use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
@@ -99,7 +99,7 @@ pub(crate) struct WorkersLane<'q, 'p> {
     visit: Visit<'q, 'p>,
     glances: Glances,
     /// On its way from a victim to this worker; empty otherwise.
-    loot: Vec<Entry>,
+    loot: Vec<RankedWord>,
     /// Whether it has helped a neighbour since it was last asked.
     helped: bool,
 }

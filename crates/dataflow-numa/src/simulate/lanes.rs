@@ -104,14 +104,14 @@ struct Resting {
     /// By NUMA node, the latest last.
     on: Vec<Vec<usize>>,
     /// By worker: whether it rests, since which rest of all, and when it looks again by itself.
-    sleepers: Vec<Sleeper>,
+    sleepers: Vec<RestingWorker>,
     rests: u64,
     /// Who was woken for mail and has not come in.
     for_mail: Option<usize>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Sleeper {
+struct RestingWorker {
     rests: bool,
     since: u64,
     looks_at: Option<Duration>,
@@ -401,7 +401,7 @@ impl Resting {
         let n_workers = crew.n_workers();
         let mut resting = Resting {
             on: vec![Vec::new(); crew.n_numa_nodes()],
-            sleepers: vec![Sleeper::default(); n_workers],
+            sleepers: vec![RestingWorker::default(); n_workers],
             rests: 0,
             for_mail: None,
         };
@@ -438,7 +438,7 @@ impl Resting {
     }
 
     /// It asks what to do: how it was before.
-    fn asks(&mut self, worker: usize) -> Sleeper {
+    fn asks(&mut self, worker: usize) -> RestingWorker {
         let before = self.sleepers[worker];
         self.sleepers[worker].has_looked = false;
         before

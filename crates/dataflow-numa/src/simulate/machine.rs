@@ -82,7 +82,7 @@ impl VirtualMachine {
     }
 
     /// The turn of a worker that is inside of the job or not: it begins a task or rests.
-    fn turn(&self, worker: usize, job: &Arc<Job>, at: &mut Berth, agenda: &mut Agenda) {
+    fn turn(&self, worker: usize, job: &Arc<Job>, at: &mut WorkerState, agenda: &mut Agenda) {
         let now = agenda.now;
         loop {
             if at.stay.is_none() {
@@ -132,22 +132,22 @@ impl Executor for VirtualMachine {
 
     fn execute(&self, job: &Arc<Job>) {
         let n_workers = self.n_workers();
-        let mut berths: Vec<Berth> = (0..n_workers).map(|_| Berth::default()).collect();
+        let mut states: Vec<WorkerState> = (0..n_workers).map(|_| WorkerState::default()).collect();
         let (mut agenda, mut running, mut in_vain) = (Agenda::new(n_workers), 0, 0);
         while !job.is_over() {
             let Some(worker) = agenda.next() else {
                 return self.is_at_rest(job);
             };
-            let berth = &mut berths[worker];
-            let ends = berth.stay.is_some();
+            let state = &mut states[worker];
+            let ends = state.stay.is_some();
             let mut course = self.here_and_now();
             (course.now, course.acts) = (agenda.now, worker);
             if ends {
                 course.ended = agenda.now;
             }
             drop(course);
-            self.turn(worker, job, berth, &mut agenda);
-            running = running + usize::from(berth.stay.is_some()) - usize::from(ends);
+            self.turn(worker, job, state, &mut agenda);
+            running = running + usize::from(state.stay.is_some()) - usize::from(ends);
             in_vain = if running > 0 { 0 } else { in_vain + 1 };
             if in_vain == IN_VAIN as usize * n_workers {
                 self.is_at_rest(job);
@@ -173,7 +173,7 @@ impl Land for VirtualMachine {
 
 /// What belongs to a worker.
 #[derive(Default)]
-struct Berth {
+struct WorkerState {
     /// While it has begun a task.
     stay: Option<Stay>,
     /// Once it has looked for roots.
@@ -182,15 +182,15 @@ struct Berth {
 
 /// Whose turn is when.
 struct Agenda {
-    turns: BinaryHeap<Reverse<(Turn, usize)>>,
+    turns: BinaryHeap<Reverse<(TurnTime, usize)>>,
     /// By worker: its next turn; others are forgotten.
-    next: Vec<Option<Turn>>,
+    next: Vec<Option<TurnTime>>,
     made: u64,
     now: Duration,
 }
 
 /// When; whether it was not woken for it, since the worker that was comes first; and the how many-eth it is.
-type Turn = (Duration, bool, u64);
+type TurnTime = (Duration, bool, u64);
 
 impl Agenda {
     /// All look for roots.

@@ -18,11 +18,11 @@ mod table;
 
 use super::slots::{INLINE, Slots};
 use crate::data::{Datum, Version};
-use crate::space::{Expected, NARROW, Sources};
+use crate::space::{CountedInputs, NARROW, Sources};
 use blocks::{Blocks, KeyedInput};
 use list::Few;
 use records::Records;
-use table::{Held, Table};
+use table::{HeldBucket, Table};
 
 /// Key of a task in tables and queues: 56 bits, never 0.
 pub(crate) type Key = u64;
@@ -46,7 +46,7 @@ pub(crate) type Poisoned = bool;
 ///
 /// Passed in registers: as a struct it went through memory, and that alone was a third of the
 /// cost of an arrival.
-type Input<D> = (usize, Option<Version<D>>, Poisoned);
+type ArrivingInput<D> = (usize, Option<Version<D>>, Poisoned);
 
 /// A record that is still here at the end.
 pub(crate) struct Leftover {
@@ -72,15 +72,15 @@ impl Leftover {
 /// What a worker holds of a table while it feeds the successors of one task, and asks the space about
 /// them. Nothing else of the table may be touched before it is [released](Self::release).
 pub(crate) struct Near<'t, D: Datum> {
-    order: Held<'t, Blocks>,
-    data: Held<'t, Records<D>>,
+    order: HeldBucket<'t, Blocks>,
+    data: HeldBucket<'t, Records<D>>,
 }
 
 impl<D: Datum> Default for Near<'_, D> {
     fn default() -> Self {
         Near {
-            order: Held::default(),
-            data: Held::default(),
+            order: HeldBucket::default(),
+            data: HeldBucket::default(),
         }
     }
 }
@@ -115,8 +115,8 @@ impl<D: Datum> Pending<D> {
     pub fn arrive<'t, T>(
         &'t self,
         key: Key,
-        of: &Expected<T>,
-        (flow, datum, poisoned): Input<D>,
+        of: &CountedInputs<T>,
+        (flow, datum, poisoned): ArrivingInput<D>,
         slots: &mut Slots<D>,
         near: &mut Near<'t, D>,
     ) -> Arrived {
@@ -161,7 +161,7 @@ impl<D: Datum> Pending<D> {
         &self,
         key: Key,
         claim: u64,
-        input: &mut Input<D>,
+        input: &mut ArrivingInput<D>,
         sources: Option<Sources>,
         slots: &mut Slots<D>,
     ) -> Option<Option<Arrived>> {
@@ -223,7 +223,7 @@ fn counted<'t, const BITS: u32>(
     table: &'t Table<Blocks>,
     mask: u16,
     arrival: KeyedInput,
-    near: &mut Held<'t, Blocks>,
+    near: &mut HeldBucket<'t, Blocks>,
 ) -> Arrived {
     let blocks = near.lock(table, blocks::tag(BITS, arrival.0));
     if let Some(arrived) = blocks.arrive::<BITS>(mask, arrival) {
@@ -240,7 +240,7 @@ fn listed<'t>(
     table: &'t Table<Blocks>,
     count: usize,
     arrival: KeyedInput,
-    near: &mut Held<'t, Blocks>,
+    near: &mut HeldBucket<'t, Blocks>,
 ) -> Arrived {
     let blocks = near.lock(table, blocks::tag(blocks::MANY, arrival.0));
     let found = blocks.arrive_behind(Few::Count(count), arrival);
@@ -334,7 +334,7 @@ mod specimen {
         (key, flows, flow): (Key, std::ops::Range<usize>, usize),
         near: &mut Near<'t, D>,
     ) -> Arrived {
-        let of = Expected::of(&Fed(flows.clone()), key, flow, (key, flow));
+        let of = CountedInputs::of(&Fed(flows.clone()), key, flow, (key, flow));
         let datum = (!D::NOTHING).then(|| Version::new(D::to(key, flow)));
         let mut slots = Slots::new();
         let input = (flow, datum, flow == 1);

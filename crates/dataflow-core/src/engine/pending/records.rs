@@ -9,10 +9,10 @@
 
 use super::list::List;
 use super::table::{BucketContents, Group};
-use super::{Arrived, Input, Key, Leftover, Missing, Poisoned};
+use super::{Arrived, ArrivingInput, Key, Leftover, Missing, Poisoned};
 use crate::data::Datum;
 use crate::engine::drop_quietly;
-use crate::engine::slots::{INLINE, Places, Slots, empty, exchange, set};
+use crate::engine::slots::{INLINE, InlineSlots, Slots, empty, exchange, set};
 use crate::space::Sources;
 
 /// Bits of a cell beside the key.
@@ -33,7 +33,7 @@ pub(crate) struct Records<D: Datum> {
 }
 
 struct Overflow<D: Datum> {
-    data: [Places<D>; CELLS],
+    data: [InlineSlots<D>; CELLS],
     list: List<Slots<D>>,
 }
 
@@ -63,7 +63,7 @@ impl<D: Datum> Records<D> {
     pub fn arrive(
         &mut self,
         (key, awaited): (Key, u8),
-        input: &mut Input<D>,
+        input: &mut ArrivingInput<D>,
         slots: &mut Slots<D>,
     ) -> Option<Arrived> {
         let cell = match self.cell_of(key) {
@@ -79,7 +79,7 @@ impl<D: Datum> Records<D> {
     }
 
     #[inline(always)]
-    fn feed(&mut self, cell: usize, input: &mut Input<D>, slots: &mut Slots<D>) -> Arrived {
+    fn feed(&mut self, cell: usize, input: &mut ArrivingInput<D>, slots: &mut Slots<D>) -> Arrived {
         let (flow, datum, poisoned) = input;
         let before = self.cells[cell];
         if before & 1 << *flow == 0 {
@@ -104,7 +104,7 @@ impl<D: Datum> Records<D> {
     pub fn arrive_behind(
         &mut self,
         of: (Key, usize),
-        (flow, datum, poisoned): &mut Input<D>,
+        (flow, datum, poisoned): &mut ArrivingInput<D>,
         slots: &mut Slots<D>,
     ) -> (Arrived, usize, usize) {
         let list = &mut self.behind().list;
@@ -122,7 +122,7 @@ impl<D: Datum> Records<D> {
     pub fn arrive_wide(
         &mut self,
         (key, claim): (Key, u64),
-        (flow, datum, poisoned): &mut Input<D>,
+        (flow, datum, poisoned): &mut ArrivingInput<D>,
         sources: Option<Sources>,
         slots: &mut Slots<D>,
     ) -> Option<(Option<Arrived>, usize, usize)> {

@@ -52,15 +52,15 @@ pub(crate) struct Table<S> {
 
 /// The bucket that was locked last, until another is asked for: tasks that are fed one after the other are
 /// often of one group, and to lock is the dearest part of an arrival.
-pub(crate) struct Held<'t, S>(Option<(Group, SpinGuard<'t, Split<S>>)>);
+pub(crate) struct HeldBucket<'t, S>(Option<(Group, SpinGuard<'t, Split<S>>)>);
 
-impl<S> Default for Held<'_, S> {
+impl<S> Default for HeldBucket<'_, S> {
     fn default() -> Self {
-        Held(None)
+        HeldBucket(None)
     }
 }
 
-impl<'t, S: BucketContents> Held<'t, S> {
+impl<'t, S: BucketContents> HeldBucket<'t, S> {
     /// The contents of a group, locked; what was held before is let go.
     #[inline(always)]
     pub fn lock(&mut self, table: &'t Table<S>, group: Group) -> &mut S {

@@ -49,13 +49,13 @@ pub trait HomeSet<'c, D: Datum>: Sealed {
 
     /// Shows each access.
     #[doc(hidden)]
-    fn each(&self, show: &mut dyn FnMut(Named));
+    fn each(&self, show: &mut dyn FnMut(NamedAccess));
 }
 
 /// One access: the number of its datum, and what is done with it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub struct NamedAccess {
     pub(super) datum: u32,
     pub(super) mode: Mode,
 }
@@ -129,9 +129,9 @@ macro_rules! lent {
                 One(PhantomData)
             }
 
-            fn each(&self, show: &mut dyn FnMut(Named)) {
+            fn each(&self, show: &mut dyn FnMut(NamedAccess)) {
                 let (datum, mode) = (self.handle.datum, Mode::$mode);
-                show(Named { datum, mode });
+                show(NamedAccess { datum, mode });
             }
         }
 
@@ -142,7 +142,7 @@ macro_rules! lent {
                 Many(self.len(), PhantomData)
             }
 
-            fn each(&self, show: &mut dyn FnMut(Named)) {
+            fn each(&self, show: &mut dyn FnMut(NamedAccess)) {
                 self.iter().for_each(|access| access.each(show));
             }
         }
@@ -177,7 +177,7 @@ macro_rules! tuples {
                 ($(self.$at.shape(),)*)
             }
 
-            fn each(&self, show: &mut dyn FnMut(Named)) {
+            fn each(&self, show: &mut dyn FnMut(NamedAccess)) {
                 $(self.$at.each(show);)*
             }
         }
@@ -208,7 +208,7 @@ impl<D: Datum> HomeSet<'_, D> for () {
 
     fn shape(&self) {}
 
-    fn each(&self, _: &mut dyn FnMut(Named)) {}
+    fn each(&self, _: &mut dyn FnMut(NamedAccess)) {}
 }
 
 impl<'a, D: Datum> Lent<'a, D> for () {

@@ -6,7 +6,7 @@
 //! The last version of a datum goes home.
 
 use super::super::held::Label;
-use super::accesses::{Loans, Named};
+use super::accesses::{Loans, NamedAccess};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
@@ -22,16 +22,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What a task does with its data.
-pub(super) type Body<'env, D> =
+pub(super) type RecordedBody<'env, D> =
     Box<dyn Fn(&mut Loans<'_, D>) -> Result<(), TaskError> + Send + Sync + 'env>;
 
 /// A recorded program.
 pub(super) struct Graph<'env, D: Datum> {
     pub name: String,
     pub n_ranks: usize,
-    pub classes: Vec<Class>,
-    pub tasks: Vec<Task<'env, D>>,
-    pub flows: Vec<Flow>,
+    pub classes: Vec<RecordedClass>,
+    pub tasks: Vec<RecordedTask<'env, D>>,
+    pub flows: Vec<RecordedFlow>,
     pub origins: Vec<RecordedDatum<'env, D>>,
     /// What runs leave behind beside the data.
     pub gathered: Vec<Gathered<D>>,
@@ -42,13 +42,13 @@ pub(super) struct Graph<'env, D: Datum> {
     pub fingerprints: Vec<u64>,
 }
 
-pub(super) struct Class {
+pub(super) struct RecordedClass {
     pub name: &'static str,
     /// Whether a flow changes its datum.
     pub changes: SmallVec<[bool; 8]>,
 }
 
-pub(super) struct Task<'env, D: Datum> {
+pub(super) struct RecordedTask<'env, D: Datum> {
     pub class: u32,
     pub rank: Rank,
     pub priority: i64,
@@ -56,11 +56,11 @@ pub(super) struct Task<'env, D: Datum> {
     /// As its program counts it.
     pub number: u64,
     /// `None` of a task that fetches a datum.
-    pub body: Option<Body<'env, D>>,
+    pub body: Option<RecordedBody<'env, D>>,
 }
 
 /// An access of a task.
-pub(super) struct Flow {
+pub(super) struct RecordedFlow {
     pub task: u32,
     pub datum: u32,
     /// The flow that it gets its version from; [`NONE`]: from home.
@@ -140,7 +140,7 @@ impl<'env, D: Datum> Graph<'env, D> {
     }
 
     /// A task is recorded: it changes the fingerprint.
-    pub fn note(&mut self, name: &str, rank: Rank, accesses: &[Named]) {
+    pub fn note(&mut self, name: &str, rank: Rank, accesses: &[NamedAccess]) {
         let mut mix = |value: u64| {
             let mixed = (self.fingerprint ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.fingerprint = mixed ^ mixed >> 32;
@@ -169,7 +169,7 @@ impl<'env, D: Datum> Graph<'env, D> {
         if source == NONE {
             return;
         }
-        let Flow { first, last, .. } = &mut self.flows[source as usize];
+        let RecordedFlow { first, last, .. } = &mut self.flows[source as usize];
         let before = std::mem::replace(last, flow);
         match before {
             NONE => *first = flow,
@@ -191,7 +191,7 @@ impl<'env, D: Datum> Graph<'env, D> {
         self.first_flow(number)..self.first_flow(number + 1)
     }
 
-    pub fn flows_of(&self, number: u32) -> &[Flow] {
+    pub fn flows_of(&self, number: u32) -> &[RecordedFlow] {
         let Range { start, end } = self.flow_range(number);
         &self.flows[start as usize..end as usize]
     }
@@ -235,7 +235,7 @@ impl<'env, D: Datum> Graph<'env, D> {
     /// The first task that accesses a datum does not find it.
     #[cold]
     pub fn not_at_home(&self, datum: u32) -> Error {
-        let inserted = |flow: &&Flow| self.tasks[flow.task as usize].body.is_some();
+        let inserted = |flow: &&RecordedFlow| self.tasks[flow.task as usize].body.is_some();
         let mut flows = self.flows.iter().filter(|flow| flow.datum == datum);
         let first = flows.find(inserted);
         let task = first.map(|flow| format!("{:?}", self.label(flow.task)));

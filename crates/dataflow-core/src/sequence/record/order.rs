@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// The waits of a program, by tasks as the record numbers them.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct ReplayOrder {
     /// For how many others each waits.
     n_before: Vec<u32>,
     /// Those that wait for each, one after the other; and where each one's begin.
@@ -69,10 +69,10 @@ impl Countdown {
     }
 }
 
-impl Order {
+impl ReplayOrder {
     pub fn of<D: Datum>(graph: &Graph<'_, D>) -> Self {
         let n_tasks = graph.tasks.len();
-        let mut order = Order {
+        let mut order = ReplayOrder {
             n_before: vec![0; n_tasks],
             after: Vec::new(),
             first_after: vec![0; n_tasks + 1],
@@ -262,7 +262,7 @@ mod tests {
             }
         });
         let graph = &recorded.unwrap().graph;
-        let order = Order::of(graph);
+        let order = ReplayOrder::of(graph);
         let number = |task: u32| graph.tasks[task as usize].number;
         let tasks = 0..graph.tasks.len() as u32;
         let after = tasks.clone().flat_map(|task| {

@@ -5,8 +5,10 @@ use super::super::kept::Read;
 use super::super::law::Mode;
 use super::super::task::BodyOutcome;
 use super::super::waiting::names_one_twice;
-use super::accesses::{Home, HomeSet, Lent, Named};
-use super::graph::{Body, Class, Flow, Gathered, Graph, NONE, RecordedDatum, Task};
+use super::accesses::{Home, HomeSet, Lent, NamedAccess};
+use super::graph::{
+    Gathered, Graph, NONE, RecordedBody, RecordedClass, RecordedDatum, RecordedFlow, RecordedTask,
+};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
@@ -194,10 +196,11 @@ impl<'c, 'env, D: Datum> Inserting<'_, 'c, 'env, D> {
         F: for<'a> Fn(<S::Shape as Lent<'a, D>>::Arg) -> O + Send + Sync + 'env,
         O: BodyOutcome,
     {
-        let mut named = SmallVec::<[Named; 8]>::new();
+        let mut named = SmallVec::<[NamedAccess; 8]>::new();
         accesses.each(&mut |access| named.push(access));
         let shape = accesses.shape();
-        let body: Body<'env, D> = Box::new(move |loans| body(shape.lend(loans)).into_result());
+        let body: RecordedBody<'env, D> =
+            Box::new(move |loans| body(shape.lend(loans)).into_result());
         let mut recording = self.recorder.recording.borrow_mut();
         if recording.error.is_some() {
             return;
@@ -212,8 +215,8 @@ impl<'env, D: Datum> Recording<'env, D> {
     fn insert(
         &mut self,
         (name, priority, on): (&'static str, i64, Option<Rank>),
-        accesses: &[Named],
-        body: Body<'env, D>,
+        accesses: &[NamedAccess],
+        body: RecordedBody<'env, D>,
     ) -> Result<(), Error> {
         let number = self.graph.n_inserted;
         let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
@@ -259,8 +262,8 @@ impl<'env, D: Datum> Recording<'env, D> {
     }
 
     /// Where a task runs; or why it cannot be there.
-    fn place(&self, accesses: &[Named], on: Option<Rank>) -> Result<Rank, String> {
-        let owner = |access: &Named| self.owner(access);
+    fn place(&self, accesses: &[NamedAccess], on: Option<Rank>) -> Result<Rank, String> {
+        let owner = |access: &NamedAccess| self.owner(access);
         let mut written = accesses.iter().filter(|access| access.mode != Mode::Read);
         let Some(first) = written.next() else {
             return Ok(on.or(accesses.first().map(owner)).unwrap_or(Rank(0)));
@@ -281,7 +284,7 @@ impl<'env, D: Datum> Recording<'env, D> {
     }
 
     /// The slot of an access and its owner, for texts.
-    fn slot_of(&self, access: &Named) -> String {
+    fn slot_of(&self, access: &NamedAccess) -> String {
         format!(
             "{}, of {}",
             self.graph.slot(access.datum),
@@ -289,24 +292,24 @@ impl<'env, D: Datum> Recording<'env, D> {
         )
     }
 
-    fn owner(&self, access: &Named) -> Rank {
+    fn owner(&self, access: &NamedAccess) -> Rank {
         self.graph.origins[access.datum as usize].owner
     }
 
     /// A datum whose first access is a read is taken from home by a task of its own, for all.
-    fn fetch(&mut self, access: Named) {
+    fn fetch(&mut self, access: NamedAccess) {
         let origin = &self.graph.origins[access.datum as usize];
         if access.mode == Mode::Read && origin.last == NONE {
             let (owner, mode) = (origin.owner, Mode::Write);
-            let accesses = [Named { mode, ..access }];
+            let accesses = [NamedAccess { mode, ..access }];
             let class = self.class("home", &accesses);
             self.push(class, i64::MAX, owner, &accesses, None);
         }
     }
 
     /// The class of a task: its name, and which of its flows change a datum.
-    fn class(&mut self, name: &'static str, accesses: &[Named]) -> u32 {
-        let changes = |access: &Named| access.mode != Mode::Read;
+    fn class(&mut self, name: &'static str, accesses: &[NamedAccess]) -> u32 {
+        let changes = |access: &NamedAccess| access.mode != Mode::Read;
         let changes: SmallVec<[bool; 8]> = accesses.iter().map(changes).collect();
         let classes = &mut self.graph.classes;
         let latest = classes.get(self.latest as usize);
@@ -318,7 +321,7 @@ impl<'env, D: Datum> Recording<'env, D> {
             .entry((name, changes))
             .or_insert_with_key(|(name, changes)| {
                 let changes = changes.clone();
-                classes.push(Class { name, changes });
+                classes.push(RecordedClass { name, changes });
                 classes.len() as u32 - 1
             });
         self.latest
@@ -329,12 +332,12 @@ impl<'env, D: Datum> Recording<'env, D> {
         class: u32,
         priority: i64,
         rank: Rank,
-        accesses: &[Named],
-        body: Option<Body<'env, D>>,
+        accesses: &[NamedAccess],
+        body: Option<RecordedBody<'env, D>>,
     ) {
         let graph = &mut self.graph;
         let task = graph.tasks.len() as u32;
-        graph.tasks.push(Task {
+        graph.tasks.push(RecordedTask {
             class,
             rank,
             priority,
@@ -349,7 +352,7 @@ impl<'env, D: Datum> Recording<'env, D> {
             if access.mode != Mode::Read {
                 origin.last = flow;
             }
-            graph.flows.push(Flow {
+            graph.flows.push(RecordedFlow {
                 task,
                 datum: access.datum,
                 source,

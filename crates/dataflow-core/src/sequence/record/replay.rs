@@ -1,7 +1,7 @@
 //! Replay: a recorded program runs in place, on one rank.
 //!
 //! # Law
-//! A task starts when those have ended that the [order](Order) puts before it; nothing is copied, and
+//! A task starts when those have ended that the [order](ReplayOrder) puts before it; nothing is copied, and
 //! nothing flows. A body that fails spoils what it was to change. Who accesses what is spoilt is
 //! skipped, and spoils in turn; waiting alone spoils nothing.
 //!
@@ -9,12 +9,12 @@
 //! waits for nothing else: nobody may touch them in between, for the others wait for that one too.
 
 use super::accesses::Loan;
-use super::graph::{Graph, Task};
-use super::order::{Countdown, Order, PackedAccess};
+use super::graph::{Graph, RecordedTask};
+use super::order::{Countdown, PackedAccess, ReplayOrder};
 use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
-    Announced, Best, Bytes, Chunk, Common, Front, Ledger, Next, Report, Roots, Visit, drive,
+    Best, BytesRead, Chunk, Common, Front, Ledger, Next, Pulled, Report, Roots, Visit, drive,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -28,11 +28,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// One run: what the workers share.
-struct Replay<'r, 'env, D: Datum> {
+struct ReplayRun<'r, 'env, D: Datum> {
     /// Failures are ordered by the numbers of tasks.
     common: Common<u64>,
     graph: &'r Graph<'env, D>,
-    order: &'r Order,
+    order: &'r ReplayOrder,
     places: Places<'r, 'env, D>,
     waiting: Box<[Countdown]>,
     roots: Mutex<Roots<'r, u32>>,
@@ -47,7 +47,7 @@ type Holding<'p, D> = SmallVec<[AccessGuard<'p, D>; FEW]>;
 const FEW: usize = 8;
 
 /// What a worker has in hand.
-struct Hand<'p, D: Datum> {
+struct ReplayHand<'p, D: Datum> {
     /// Roots that nobody else starts, the next one last.
     roots: Chunk<u32>,
     /// The data of the task that runs, and those kept from the one before: by turns.
@@ -55,13 +55,13 @@ struct Hand<'p, D: Datum> {
     turn: usize,
     /// What runs, for reports of panics.
     running: Option<u32>,
-    read: Bytes,
+    read: BytesRead,
 }
 
 /// Runs a program; not inside a body.
 pub(super) fn run<D: Datum>(
     graph: &Graph<'_, D>,
-    order: &Order,
+    order: &ReplayOrder,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
     let start = Instant::now();
@@ -72,7 +72,7 @@ pub(super) fn run<D: Datum>(
     let tracer = on.tracer();
     let rank = on.courier().rank();
     let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), Some(n_tasks)));
-    let replay = Replay {
+    let replay = ReplayRun {
         common: Common::new(ledger, opened.map(Arc::new)),
         graph,
         order,
@@ -89,14 +89,14 @@ pub(super) fn run<D: Datum>(
     replay.finish(on, seconds)
 }
 
-impl<D: Datum> Front for Replay<'_, '_, D> {
+impl<D: Datum> Front for ReplayRun<'_, '_, D> {
     type Key = u64;
     type Ready<'f>
         = u32
     where
         Self: 'f;
     type Hand<'f>
-        = Hand<'f, D>
+        = ReplayHand<'f, D>
     where
         Self: 'f;
 
@@ -105,28 +105,28 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
         &self.common
     }
 
-    fn enter(&self, _: usize) -> Hand<'_, D> {
-        Hand {
+    fn enter(&self, _: usize) -> ReplayHand<'_, D> {
+        ReplayHand {
             roots: Chunk::new(),
             holding: [Holding::new(), Holding::new()],
             turn: 0,
             running: None,
-            read: Bytes::default(),
+            read: BytesRead::default(),
         }
     }
 
     #[inline(always)]
-    fn unpack<'f>(&'f self, word: Word, _: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+    fn unpack<'f>(&'f self, word: Word, _: &mut Visit<'_, ReplayHand<'f, D>>) -> Option<u32> {
         Some(word as u32)
     }
 
     #[inline(always)]
-    fn root<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+    fn root<'f>(&'f self, visit: &mut Visit<'_, ReplayHand<'f, D>>) -> Option<u32> {
         visit.hand.roots.pop()
     }
 
     /// Roots that have a priority, or belong elsewhere, are queued.
-    fn announce<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) -> Announced {
+    fn announce<'f>(&'f self, visit: &mut Visit<'_, ReplayHand<'f, D>>) -> Pulled {
         let has_priority = |&root: &u32| self.task(root).priority != 0;
         let (ledger, roots) = (&self.common.ledger, &mut visit.hand.roots);
         let announced = Roots::pull(&self.roots, ledger, has_priority, roots);
@@ -142,7 +142,7 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
     }
 
     #[inline(always)]
-    fn step<'f>(&'f self, task: u32, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+    fn step<'f>(&'f self, task: u32, visit: &mut Visit<'_, ReplayHand<'f, D>>) -> Option<u32> {
         self.hold(task, &mut visit.hand);
         self.run_one(task, visit);
         let next = self.release(task, visit);
@@ -150,7 +150,7 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
         next
     }
 
-    fn panicked<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>, text: &str) {
+    fn panicked<'f>(&'f self, visit: &mut Visit<'_, ReplayHand<'f, D>>, text: &str) {
         let task = visit.hand.running;
         let mut what = "panicked between tasks";
         if let Some(task) = task {
@@ -162,12 +162,12 @@ impl<D: Datum> Front for Replay<'_, '_, D> {
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
 
-    fn leave<'f>(&'f self, hand: Hand<'f, D>) {
+    fn leave<'f>(&'f self, hand: ReplayHand<'f, D>) {
         self.common.note_read(hand.read);
     }
 }
 
-impl<'p, D: Datum> Hand<'p, D> {
+impl<'p, D: Datum> ReplayHand<'p, D> {
     /// The data of the task that runs.
     #[inline(always)]
     fn held(&mut self) -> &mut Holding<'p, D> {
@@ -175,10 +175,10 @@ impl<'p, D: Datum> Hand<'p, D> {
     }
 }
 
-impl<D: Datum> Replay<'_, '_, D> {
+impl<D: Datum> ReplayRun<'_, '_, D> {
     /// Takes hold of the data of a task, as far as they were not kept.
     #[inline(always)]
-    fn hold<'f>(&'f self, task: u32, hand: &mut Hand<'f, D>) {
+    fn hold<'f>(&'f self, task: u32, hand: &mut ReplayHand<'f, D>) {
         let [first, second] = &mut hand.holding;
         let (held, kept) = match hand.turn {
             0 => (first, second),
@@ -195,7 +195,7 @@ impl<D: Datum> Replay<'_, '_, D> {
 
     /// Runs one task, unless what it accesses is spoilt.
     #[inline(always)]
-    fn run_one<'f>(&'f self, number: u32, visit: &mut Visit<'_, Hand<'f, D>>) {
+    fn run_one<'f>(&'f self, number: u32, visit: &mut Visit<'_, ReplayHand<'f, D>>) {
         visit.hand.running = Some(number);
         let is_spoilt = visit.hand.held().iter().any(AccessGuard::is_spoilt);
         let mut fate = if is_spoilt { Fate::Skipped } else { Fate::Ran };
@@ -242,7 +242,7 @@ impl<D: Datum> Replay<'_, '_, D> {
     fn call<'f>(
         &'f self,
         number: u32,
-        visit: &mut Visit<'_, Hand<'f, D>>,
+        visit: &mut Visit<'_, ReplayHand<'f, D>>,
     ) -> Result<(), TaskError> {
         if visit.wants > Wants::Priorities {
             self.tell_reads(visit);
@@ -261,7 +261,7 @@ impl<D: Datum> Replay<'_, '_, D> {
     /// Tells those that wait for a task. Returns the most urgent of those that may run now, unless
     /// a queued one is more urgent still; what that one accesses too may be kept.
     #[inline(always)]
-    fn release<'f>(&'f self, task: u32, visit: &mut Visit<'_, Hand<'f, D>>) -> Option<u32> {
+    fn release<'f>(&'f self, task: u32, visit: &mut Visit<'_, ReplayHand<'f, D>>) -> Option<u32> {
         let heir = self.order.next_on_path(task);
         let heir = heir.filter(|&heir| self.waiting[heir as usize].is_one());
         let held = visit.hand.held();
@@ -273,7 +273,7 @@ impl<D: Datum> Replay<'_, '_, D> {
             }
             _ => held.clear(),
         }
-        let queue = |next, visit: &mut Visit<'_, Hand<'f, D>>| {
+        let queue = |next, visit: &mut Visit<'_, ReplayHand<'f, D>>| {
             if heir == Some(next) {
                 visit.hand.held().clear();
             }
@@ -299,13 +299,13 @@ impl<D: Datum> Replay<'_, '_, D> {
         }
     }
 
-    fn queue<'f>(&'f self, number: u32, visit: &mut Visit<'_, Hand<'f, D>>) {
+    fn queue<'f>(&'f self, number: u32, visit: &mut Visit<'_, ReplayHand<'f, D>>) {
         let about = || (self.hint(number), self.class(number));
         visit.push(Word::from(number), self.task(number).priority, about);
     }
 
     #[inline(always)]
-    fn task(&self, number: u32) -> &Task<'_, D> {
+    fn task(&self, number: u32) -> &RecordedTask<'_, D> {
         &self.graph.tasks[number as usize]
     }
 
@@ -321,10 +321,10 @@ impl<D: Datum> Replay<'_, '_, D> {
 }
 
 /// The hints that a lane asked for, as the [engine](crate::engine) gives them.
-impl<D: Datum> Replay<'_, '_, D> {
+impl<D: Datum> ReplayRun<'_, '_, D> {
     /// Whether a task that may run belongs elsewhere than with this worker.
     #[inline(always)]
-    fn goes_elsewhere<'f>(&'f self, number: u32, visit: &Visit<'_, Hand<'f, D>>) -> bool {
+    fn goes_elsewhere<'f>(&'f self, number: u32, visit: &Visit<'_, ReplayHand<'f, D>>) -> bool {
         visit.wants > Wants::Priorities && visit.lane.goes_elsewhere(self.hint(number))
     }
 
@@ -338,8 +338,8 @@ impl<D: Datum> Replay<'_, '_, D> {
     }
 
     /// Tells what the task that is about to run reads, and from where.
-    fn tell_reads<'f>(&'f self, visit: &mut Visit<'_, Hand<'f, D>>) {
-        let Hand {
+    fn tell_reads<'f>(&'f self, visit: &mut Visit<'_, ReplayHand<'f, D>>) {
+        let ReplayHand {
             holding,
             turn,
             read,

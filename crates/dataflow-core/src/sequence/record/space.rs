@@ -4,8 +4,8 @@
 
 use super::super::held::Label;
 use super::accesses::Loan;
-use super::graph::{Graph, NONE, Task};
-use super::order::Order;
+use super::graph::{Graph, NONE, RecordedTask};
+use super::order::ReplayOrder;
 use super::replay;
 use crate::data::Datum;
 use crate::engine::{self, Report};
@@ -38,7 +38,7 @@ pub struct Recorded<'env, D: Datum> {
     /// Tasks of each rank that has any.
     counts: BTreeMap<Rank, u64>,
     /// The waits between tasks of a run in place, if there is only one rank.
-    order: Option<Order>,
+    order: Option<ReplayOrder>,
 }
 
 /// After how many tasks, in powers of two, ranks compare what they have recorded.
@@ -57,7 +57,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
             }
         }
         graph.most_urgent_first(&mut roots);
-        let order = (graph.n_ranks == 1).then(|| Order::of(&graph));
+        let order = (graph.n_ranks == 1).then(|| ReplayOrder::of(&graph));
         Recorded {
             graph,
             roots,
@@ -66,7 +66,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
         }
     }
 
-    fn task(&self, step: Step) -> &Task<'env, D> {
+    fn task(&self, step: Step) -> &RecordedTask<'env, D> {
         &self.graph.tasks[step.number as usize]
     }
 

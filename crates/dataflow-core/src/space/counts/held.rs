@@ -1,6 +1,6 @@
 //! Held: received data that some task of their rank still needs.
 
-use super::mixer::Table;
+use super::mixer::NameTable;
 use super::{Counting, OfRank};
 use crate::data::Store;
 use crate::rank::Rank;
@@ -9,7 +9,7 @@ use crate::space::{Inputs, TaskSpace};
 /// What all ranks hold.
 pub(super) struct HeldBytes<T> {
     /// By source, its flow and the rank: how many tasks there have not run yet, and its bytes.
-    needed: Table<(T, u32, Rank), (u32, u64)>,
+    needed: NameTable<(T, u32, Rank), (u32, u64)>,
     /// By rank.
     bytes: Vec<u64>,
 }
@@ -17,7 +17,7 @@ pub(super) struct HeldBytes<T> {
 impl<T> HeldBytes<T> {
     pub fn by(n_ranks: u32) -> Self {
         HeldBytes {
-            needed: Table::default(),
+            needed: NameTable::default(),
             bytes: vec![0; n_ranks as usize],
         }
     }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash table with names for keys.
-pub(super) type Table<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
+pub(super) type NameTable<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 /// 2^64 ÷ the golden ratio: numbers that differ by one land far apart (Knuth, volume 3, section 6.4).
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

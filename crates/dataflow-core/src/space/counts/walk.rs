@@ -5,11 +5,11 @@
 //! asked from the space when the first input of a task comes.
 
 use super::held::HeldBytes;
-use super::mixer::Table;
+use super::mixer::NameTable;
 use super::{CountedWork, Counting, Counts, OfRank, Sending, Traffic};
 use crate::data::Store;
 use crate::rank::Rank;
-use crate::space::edges::Expected;
+use crate::space::edges::CountedInputs;
 use crate::space::verify::{fault, room_for};
 use crate::space::{Contradiction, Description, Mode, Successors, TaskName, TaskSpace};
 use std::cmp::Reverse;
@@ -21,16 +21,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 const UNASKED: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
 
 /// A task some of whose inputs are missing, and the longest way to it until now.
-struct Waiting {
+struct WaitingTask {
     missing: u32,
     way: CountedWork,
 }
 
 /// A task whose sources have all been walked, and the longest way to it.
-type Ready<T> = (T, CountedWork);
+type WalkedTask<T> = (T, CountedWork);
 
 /// What a task sends to one rank: flow, for how many tasks there, bytes. None of an edge that only orders.
-type Output = (u32, u32, Option<u64>);
+type SentToRank = (u32, u32, Option<u64>);
 
 pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Contradiction> {
     let about = Description::of(asked.space);
@@ -40,13 +40,13 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Con
     };
     let mut ranks = room_for(asked.n_ranks as usize)?;
     ranks.resize(asked.n_ranks as usize, of_rank);
-    let mut walk = Walk {
+    let mut walk = CountingWalk {
         asked,
         about,
-        waiting: Table::default(),
+        waiting: NameTable::default(),
         ready: Vec::new(),
         leaving: Vec::new(),
-        pairs: Table::default(),
+        pairs: NameTable::default(),
         held: asked.workers.map(|_| HeldBytes::by(asked.n_ranks)),
         most: vec![None; asked.n_ranks as usize],
         counts: Counts {
@@ -61,21 +61,21 @@ pub(super) fn count<S: TaskSpace>(asked: &Counting<'_, S>) -> Result<Counts, Con
     walk.end()
 }
 
-struct Walk<'c, 'a, S: TaskSpace> {
+struct CountingWalk<'c, 'a, S: TaskSpace> {
     asked: &'c Counting<'a, S>,
     about: Description,
-    waiting: Table<S::Task, Waiting>,
-    ready: Vec<Ready<S::Task>>,
+    waiting: NameTable<S::Task, WaitingTask>,
+    ready: Vec<WalkedTask<S::Task>>,
     /// Edges of one task to other ranks.
     leaving: Vec<(Rank, u32)>,
-    pairs: Table<(u32, u32), Traffic>,
+    pairs: NameTable<(u32, u32), Traffic>,
     held: Option<HeldBytes<S::Task>>,
     /// By rank, how many tasks it has, once that was asked.
     most: Vec<Option<u64>>,
     counts: Counts,
 }
 
-impl<S: TaskSpace> Walk<'_, '_, S> {
+impl<S: TaskSpace> CountingWalk<'_, '_, S> {
     /// One task after the other, the last that became ready first; a root when there is no other.
     fn depth_first(&mut self) -> Result<(), Contradiction> {
         let Counting { space, n_ranks, .. } = *self.asked;
@@ -127,7 +127,10 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// First what nobody needs any more goes, then what was made comes.
-    fn finish_round(&mut self, running: &mut Vec<Ready<S::Task>>) -> Result<(), Contradiction> {
+    fn finish_round(
+        &mut self,
+        running: &mut Vec<WalkedTask<S::Task>>,
+    ) -> Result<(), Contradiction> {
         if let Some(held) = &mut self.held {
             for (task, _) in &*running {
                 held.has_run(self.asked, *task, self.asked.space.rank(*task));
@@ -143,7 +146,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// Counts a task, and its outputs at those who wait for them.
-    fn run(&mut self, (task, way): Ready<S::Task>) -> Result<(), Contradiction> {
+    fn run(&mut self, (task, way): WalkedTask<S::Task>) -> Result<(), Contradiction> {
         let Counting { space, n_ranks, .. } = *self.asked;
         let on = space.rank(task);
         let cost = (self.asked.cost)(task);
@@ -171,7 +174,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
             cost: way.cost + cost,
         };
         self.counts.path = longer(self.counts.path, way);
-        let mut edges = Edges {
+        let mut edges = WalkedEdges {
             space,
             way,
             on,
@@ -212,7 +215,8 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
             to.push(rank);
             each.push(outputs);
         }
-        let flows = |outputs: &[Output]| outputs.iter().map(|output| output.0).collect::<Vec<_>>();
+        let flows =
+            |outputs: &[SentToRank]| outputs.iter().map(|output| output.0).collect::<Vec<_>>();
         let first = flows(&each[0]);
         match each[1..].iter().all(|outputs| flows(outputs) == first) {
             true => self.send((from, &name[..]), &to, &each[0]),
@@ -233,7 +237,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
         task: S::Task,
         to: Rank,
         edges: &[(Rank, u32)],
-    ) -> Result<Vec<Output>, Contradiction> {
+    ) -> Result<Vec<SentToRank>, Contradiction> {
         let mut outputs = Vec::new();
         let flows = &self.about.classes()[task.class()].flows;
         for uses in edges.chunk_by(|a, b| a.1 == b.1) {
@@ -252,7 +256,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
     }
 
     /// Counts a parcel on each of its hops.
-    fn send(&mut self, (from, task): (Rank, &[u32]), to: &[Rank], outputs: &[Output]) {
+    fn send(&mut self, (from, task): (Rank, &[u32]), to: &[Rank], outputs: &[SentToRank]) {
         let bytes = || outputs.iter().filter_map(|output| output.2);
         let parcel = Traffic {
             activations: 1,
@@ -293,7 +297,7 @@ impl<S: TaskSpace> Walk<'_, '_, S> {
 }
 
 /// By the ranks that send, then by those that receive; compiled once for all spaces.
-fn in_order(pairs: Table<(u32, u32), Traffic>) -> BTreeMap<(Rank, Rank), Traffic> {
+fn in_order(pairs: NameTable<(u32, u32), Traffic>) -> BTreeMap<(Rank, Rank), Traffic> {
     let pairs = pairs.into_iter();
     pairs
         .map(|((from, to), traffic)| ((Rank(from), Rank(to)), traffic))
@@ -314,18 +318,18 @@ fn longer(one: CountedWork, other: CountedWork) -> CountedWork {
 }
 
 /// Hears whom a task feeds.
-struct Edges<'w, S: TaskSpace> {
+struct WalkedEdges<'w, S: TaskSpace> {
     space: &'w S,
     /// The longest way that ends with the task.
     way: CountedWork,
     on: Rank,
-    waiting: &'w mut Table<S::Task, Waiting>,
-    ready: &'w mut Vec<Ready<S::Task>>,
+    waiting: &'w mut NameTable<S::Task, WaitingTask>,
+    ready: &'w mut Vec<WalkedTask<S::Task>>,
     leaving: &'w mut Vec<(Rank, u32)>,
     unexpected: Option<S::Task>,
 }
 
-impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
+impl<S: TaskSpace> Successors<S> for WalkedEdges<'_, S> {
     #[inline(always)]
     fn task(&mut self, flow: usize, target: S::Task, _: usize) {
         let rank = self.space.rank(target);
@@ -343,12 +347,12 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
             }
             Entry::Vacant(room) => {
                 let way = self.way;
-                match Expected::of(self.space, target, usize::MAX, (target, 0)).count {
+                match CountedInputs::of(self.space, target, usize::MAX, (target, 0)).count {
                     0 => self.unexpected = Some(target),
                     1 => self.ready.push((target, way)),
                     n => {
                         let missing = n as u32 - 1;
-                        room.insert(Waiting { missing, way });
+                        room.insert(WaitingTask { missing, way });
                     }
                 }
             }
@@ -361,7 +365,7 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, S> {
 /// A ready task in the order of urgency.
 struct Urgent<T> {
     urgency: (i64, Reverse<u64>),
-    ready: Ready<T>,
+    ready: WalkedTask<T>,
 }
 
 impl<T> PartialEq for Urgent<T> {

@@ -6,7 +6,7 @@
 
 use super::here::{leaves_work, works_as};
 use super::inside::Inside;
-use super::queues::{HeapQueue, Ring, VirtualQueues};
+use super::queues::{HeapQueue, Ringer, VirtualQueues};
 use super::world::World;
 use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
@@ -42,11 +42,11 @@ pub struct VirtualWorkers {
     host: Arc<dyn Host>,
     n_workers: usize,
     by_turns: bool,
-    open: Open,
+    open: OpensQueues,
 }
 
 /// Opens the queues of a run.
-type Open = Box<dyn Fn(Ring) -> Arc<dyn VirtualQueues> + Send + Sync>;
+type OpensQueues = Box<dyn Fn(Ringer) -> Arc<dyn VirtualQueues> + Send + Sync>;
 
 impl VirtualWorkers {
     /// At least one worker; each has a stack, so bodies may wait in their midst.
@@ -77,7 +77,7 @@ impl VirtualWorkers {
     /// worker by ringing for it.
     pub fn with_queues(
         self,
-        open: impl Fn(Ring) -> Arc<dyn VirtualQueues> + Send + Sync + 'static,
+        open: impl Fn(Ringer) -> Arc<dyn VirtualQueues> + Send + Sync + 'static,
     ) -> Self {
         VirtualWorkers {
             open: Box::new(open),

@@ -56,6 +56,6 @@ pub use cluster::{Cluster, MessageCosts, Shared};
 pub use door::Simulated;
 pub use executor::VirtualWorkers;
 pub use here::{spend, worker};
-pub use queues::{Ring, VirtualQueues};
+pub use queues::{Ringer, VirtualQueues};
 pub use weather::{Faults, Weather};
 pub use world::{Hung, World};

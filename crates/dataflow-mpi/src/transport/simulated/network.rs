@@ -254,7 +254,7 @@ impl Network {
 
     /// When a message that is sent now leaves.
     pub fn leaving(&mut self, weather: &Weather, now: u64, delivery: &Delivery) -> Leaving {
-        let pace = Pace::of(weather, delivery);
+        let pace = MessagePace::of(weather, delivery);
         let ways = self.ways(delivery.from, pace.is_shared);
         let mut left = ways.out.pass(now, (pace.busy, pace.gap), pace.waits);
         let mut takes = pace.busy;
@@ -282,7 +282,7 @@ impl Network {
             jitter,
             ..
         } = coming;
-        let pace = Pace::of(weather, delivery);
+        let pace = MessagePace::of(weather, delivery);
         let ways = self.ways(delivery.to, pace.is_shared);
         let passed = ways.inward.pass(now, (pace.busy, pace.gap), pace.waits);
         // Chance delays what has passed: a late message keeps nobody from the way in.
@@ -309,7 +309,7 @@ impl Network {
 }
 
 /// How fast a message is on its ways, but for a slow link.
-struct Pace {
+struct MessagePace {
     is_shared: bool,
     latency: u64,
     /// How long its bytes take on each of them, and how long the way rests then.
@@ -319,7 +319,7 @@ struct Pace {
     waits: Option<u64>,
 }
 
-impl Pace {
+impl MessagePace {
     fn of(weather: &Weather, delivery: &Delivery) -> Self {
         let Delivery { from, to, .. } = *delivery;
         let shared = weather.cluster.shared(from, to);
@@ -327,7 +327,7 @@ impl Pace {
             .map_or((weather.bytes_per_second, weather.latency), |shared| {
                 (shared.bytes_per_second, shared.latency)
             });
-        Pace {
+        MessagePace {
             is_shared: shared.is_some(),
             latency: nanos(latency),
             busy: carried(delivery.bytes(), rate),

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// Rings for a worker, by its index.
-pub type Ring = Box<dyn Fn(usize) + Send + Sync>;
+pub type Ringer = Box<dyn Fn(usize) + Send + Sync>;
 
 /// The queues of one run in virtual time, and its workers at rest. One worker acts at a time.
 pub trait VirtualQueues: Send + Sync {
@@ -39,7 +39,7 @@ pub trait VirtualQueues: Send + Sync {
 /// One queue for all workers: the most urgent task first, then the oldest.
 pub(super) struct HeapQueue {
     words: Mutex<Words>,
-    ring: Ring,
+    ring: Ringer,
 }
 
 struct Words {
@@ -84,7 +84,7 @@ impl Words {
 }
 
 impl HeapQueue {
-    pub fn new(n_workers: usize, ring: Ring) -> Self {
+    pub fn new(n_workers: usize, ring: Ringer) -> Self {
         HeapQueue {
             words: Mutex::new(Words::new(n_workers)),
             ring,

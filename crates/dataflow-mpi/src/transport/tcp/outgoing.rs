@@ -15,7 +15,7 @@ pub struct Outgoing {
     /// Packets, and control messages among them.
     packets: VecDeque<(FrameKind, Vec<u8>)>,
     data: VecDeque<Shipment>,
-    frame: Option<Frame>,
+    frame: Option<LeavingFrame>,
 }
 
 /// Data on their way.
@@ -27,7 +27,7 @@ struct Shipment {
 }
 
 /// The frame that is leaving: of the first packet, or of the first data.
-struct Frame {
+struct LeavingFrame {
     kind: FrameKind,
     header: [u8; FrameHeader::BYTES],
     length: usize,
@@ -101,7 +101,7 @@ impl Outgoing {
         } else {
             return false;
         };
-        self.frame = Some(Frame {
+        self.frame = Some(LeavingFrame {
             kind: header.kind,
             header: header.encode(),
             length: header.length,
@@ -175,7 +175,7 @@ impl Shipment {
     }
 }
 
-impl Frame {
+impl LeavingFrame {
     fn write(&self, bytes: &[u8], sink: &mut impl Write) -> io::Result<usize> {
         let header = &self.header[self.written.min(FrameHeader::BYTES)..];
         let bytes = &bytes[self.written.saturating_sub(FrameHeader::BYTES)..];

@@ -32,7 +32,7 @@ pub enum Readable {
 
 /// Watches the sockets to other ranks, and the door.
 pub struct Watch {
-    look: Mutex<Look>,
+    look: Mutex<Poller>,
     registry: Registry,
     waker: Waker,
     /// What was heard of each socket and not used yet.
@@ -40,7 +40,7 @@ pub struct Watch {
     flags: Flags,
 }
 
-struct Look {
+struct Poller {
     poll: Poll,
     events: Events,
 }
@@ -55,7 +55,7 @@ impl Watch {
         let waker = Waker::new(&registry, WOKEN)?;
         let events = Events::with_capacity(64);
         Ok(Watch {
-            look: Mutex::new(Look { poll, events }),
+            look: Mutex::new(Poller { poll, events }),
             registry,
             waker,
             notes: (0..n).map(|_| AtomicU8::new(0)).collect(),
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    fn listen(&self, look: &mut Look, at_most: Option<Duration>) {
+    fn listen(&self, look: &mut Poller, at_most: Option<Duration>) {
         if let Err(fault) = look.poll.poll(&mut look.events, at_most) {
             // Only a mistake of ours makes waiting fail otherwise.
             assert_eq!(fault.kind(), ErrorKind::Interrupted, "{fault}");
