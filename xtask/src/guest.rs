@@ -40,7 +40,7 @@ pub enum Distances {
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct GuestEnded {
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
@@ -83,7 +83,7 @@ impl Guest {
         program: &Path,
         arguments: &[&str],
         environment: &[(&str, String)],
-    ) -> Result<Ended, String> {
+    ) -> Result<GuestEnded, String> {
         let work = steps::target_folder().join(format!("guest-{}", std::process::id()));
         let ended = self
             .files(&work, program, arguments, environment)
@@ -147,7 +147,7 @@ impl Guest {
         }
     }
 
-    fn boot(&self, kernel: &Path, work: &Path) -> Result<Ended, String> {
+    fn boot(&self, kernel: &Path, work: &Path) -> Result<GuestEnded, String> {
         let serial = |name: &str| format!("file:{}", work.join(name).display());
         let log = File::create(work.join("qemu")).map_err(|fault| fault.to_string())?;
         let ports = ["log", "out", "err", "status"];
@@ -173,7 +173,7 @@ impl Guest {
             String::from_utf8_lossy(&bytes).replace('\r', "")
         };
         match (read("status").trim().parse(), status.code()) {
-            (Ok(status), _) => Ok(Ended {
+            (Ok(status), _) => Ok(GuestEnded {
                 status,
                 stdout: read("out"),
                 stderr: read("err"),

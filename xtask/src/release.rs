@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// A package that is published.
 #[derive(Debug)]
-struct Package {
+struct PublishedPackage {
     name: String,
     folder: PathBuf,
     rust_version: String,
@@ -72,22 +72,22 @@ pub fn command() -> ExitCode {
     steps.close()
 }
 
-fn faults(packages: &[Package], look: impl Fn(&Package) -> Vec<String>) -> Outcome {
+fn faults(packages: &[PublishedPackage], look: impl Fn(&PublishedPackage) -> Vec<String>) -> Outcome {
     Outcome::from_faults(packages.iter().flat_map(look).collect())
 }
 
 // ── What is published ────────────────────────────────────────────────────────────────────────────
 
-fn published() -> Result<Vec<Package>, String> {
+fn published() -> Result<Vec<PublishedPackage>, String> {
     let metadata = steps::metadata()?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     // `publish = false` is an empty list of registries.
     let packages = packages.filter(|package| package["publish"].is_null());
-    let packages: Option<Vec<Package>> = packages.map(package).collect();
+    let packages: Option<Vec<PublishedPackage>> = packages.map(package).collect();
     packages.ok_or_else(|| "cargo metadata describes a package otherwise than expected".into())
 }
 
-fn package(told: &Value) -> Option<Package> {
+fn package(told: &Value) -> Option<PublishedPackage> {
     let dependency = |told: &Value| {
         let renamed = told["rename"].as_str();
         Some(Dependency {
@@ -101,7 +101,7 @@ fn package(told: &Value) -> Option<Package> {
     let features = told["features"].as_object()?.keys();
     let features = features.filter(|feature| *feature != "default");
     let dependencies = told["dependencies"].as_array()?.iter();
-    Some(Package {
+    Some(PublishedPackage {
         name: told["name"].as_str()?.into(),
         folder: manifest.parent()?.into(),
         rust_version: told["rust_version"].as_str().unwrap_or_default().into(),
@@ -164,7 +164,7 @@ fn misplaced(package: &str, list: &str) -> Vec<String> {
 }
 
 /// Packs all and builds each from its package, as who downloads it does.
-fn packed(packages: &[Package]) -> Command {
+fn packed(packages: &[PublishedPackage]) -> Command {
     let mut cargo = steps::cargo(&["package", "--allow-dirty"]);
     let names = packages.iter().flat_map(|package| ["-p", &package.name]);
     cargo.args(names);
@@ -186,7 +186,7 @@ const UNNAMED: [(&str, &str); 2] = [
 ];
 
 /// Dependencies that no source of the package names.
-fn unused(package: &Package) -> Vec<String> {
+fn unused(package: &PublishedPackage) -> Vec<String> {
     let read = |folders: &[&str]| -> String {
         let folders = folders.iter().map(|folder| package.folder.join(folder));
         folders.map(|folder| sources(&folder)).collect()
@@ -307,13 +307,13 @@ pub fn smoke(steps: &mut Steps) {
     steps.command(&format!("{ROOT}, no feature"), &mut checked(ROOT, None));
 }
 
-fn several(packages: &[Package]) -> impl Iterator<Item = &Package> {
-    let several = |package: &&Package| package.features.len() > 1 && package.name != ROOT;
+fn several(packages: &[PublishedPackage]) -> impl Iterator<Item = &PublishedPackage> {
+    let several = |package: &&PublishedPackage| package.features.len() > 1 && package.name != ROOT;
     packages.iter().filter(several)
 }
 
 /// Without features, and with each of them and no other.
-fn alone(steps: &mut Steps, package: &Package) {
+fn alone(steps: &mut Steps, package: &PublishedPackage) {
     let name = &package.name;
     steps.command(&format!("{name}, no feature"), &mut checked(name, None));
     for feature in &package.features {
@@ -321,7 +321,7 @@ fn alone(steps: &mut Steps, package: &Package) {
     }
 }
 
-fn one(steps: &mut Steps, package: &Package, feature: &str) {
+fn one(steps: &mut Steps, package: &PublishedPackage, feature: &str) {
     let step = format!("{}, {feature} alone", package.name);
     steps.command(&step, &mut checked(&package.name, Some(feature)));
 }
@@ -333,7 +333,7 @@ fn checked(package: &str, feature: Option<&str>) -> Command {
 }
 
 /// Libraries and examples by the compiler that `rust-version` names.
-fn lowest(steps: &mut Steps, packages: &[Package]) {
+fn lowest(steps: &mut Steps, packages: &[PublishedPackage]) {
     let version = packages.first().map(|package| package.rust_version.clone());
     let version = version.unwrap_or_default();
     let name = format!("libraries and examples by Rust {version}");
@@ -357,7 +357,7 @@ fn lowest(steps: &mut Steps, packages: &[Package]) {
 }
 
 /// The documentation as docs.rs builds it, where a nightly compiler marks what needs a feature.
-fn documentation(steps: &mut Steps, package: &Package) {
+fn documentation(steps: &mut Steps, package: &PublishedPackage) {
     steps.step(
         &format!("{}, documentation of docs.rs", package.name),
         || {

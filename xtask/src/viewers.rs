@@ -95,19 +95,19 @@ fn program(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// A run that was traced.
-struct Run {
+struct ViewedRun {
     file: PathBuf,
     tasks: usize,
     messages: usize,
 }
 
-fn trace(program: &Path, file: &Path) -> Result<Run, String> {
+fn trace(program: &Path, file: &Path) -> Result<ViewedRun, String> {
     let mut run = Command::new(program);
     let told = output(run.args(RUN.split(' ')).arg(file))?;
     let told: Value = serde_json::from_str(&told).map_err(|fault| fault.to_string())?;
     let count = |key: &str| told[key].as_u64().map(|count| count as usize);
     match (count("tasks"), count("messages")) {
-        (Some(tasks), Some(messages)) => Ok(Run {
+        (Some(tasks), Some(messages)) => Ok(ViewedRun {
             file: file.to_path_buf(),
             tasks,
             messages,
@@ -136,7 +136,7 @@ fn equal(what: &str, found: usize, expected: usize) -> Result<(), String> {
     }
 }
 
-fn paje(run: &Run) -> Result<(), String> {
+fn paje(run: &ViewedRun) -> Result<(), String> {
     let dump = output(Command::new("pj_dump").arg(&run.file))?;
     let classes = ["Potrf", "Trsm", "Herk", "Gemm"];
     let is_task = |line: &&str| {
@@ -161,7 +161,7 @@ fn bindings(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-fn perfetto(run: &Run, python: &Path) -> Result<(), String> {
+fn perfetto(run: &ViewedRun, python: &Path) -> Result<(), String> {
     let told = output(Command::new(python).args(["-c", READER]).arg(&run.file))?;
     let counts: Vec<usize> = told.split_whitespace().flat_map(str::parse).collect();
     let [tasks, arrows, unknown] = counts[..] else {
@@ -173,7 +173,7 @@ fn perfetto(run: &Run, python: &Path) -> Result<(), String> {
 }
 
 /// A picture is laid out: every worker has its row, and the page is no blank sheet.
-fn picture(run: &Run, folder: &Path) -> Result<(), String> {
+fn picture(run: &ViewedRun, folder: &Path) -> Result<(), String> {
     /// An empty page takes 5 kB.
     const BLANK: u64 = 15_000;
     let page = format!("file://{}", run.file.display());

@@ -48,7 +48,7 @@ pub(super) struct Basis<'a, T> {
 }
 
 /// Rows of an identity above a basis, which act on these rows (columns) of a tile.
-pub(super) type Above<'a, T> = Option<(&'a mut Tile<T>, Range<usize>)>;
+pub(super) type RowsAbove<'a, T> = Option<(&'a mut Tile<T>, Range<usize>)>;
 
 impl<'a, T: Scalar> Basis<'a, T> {
     /// A column-major block without gaps, its rows for `rows` of what it is applied to.
@@ -73,7 +73,7 @@ impl<'a, T: Scalar> Basis<'a, T> {
         backend: Backend,
         (side, op): (Side, Op),
         t: MatRef<'_, T>,
-        mut above: Above<'_, T>,
+        mut above: RowsAbove<'_, T>,
         (c, others): (&mut Tile<T>, Range<usize>),
         work: &mut [T],
     ) {

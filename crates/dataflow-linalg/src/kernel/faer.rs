@@ -208,7 +208,7 @@ fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
 /// the diagonal by aᵢⱼ/aᵢᵢ, all of which must be normal numbers, or 0.
 fn divides_safely<T: Scalar>(is_lower: bool, a: MatRef<'_, T>) -> bool {
     let a = if is_lower { a } else { a.transpose() };
-    let (mut pivots, mut beside) = (Sizes::default(), Sizes::default());
+    let (mut pivots, mut beside) = (SizeRange::default(), SizeRange::default());
     for j in 0..a.nrows().min(a.ncols()) {
         pivots.add(a[(j, j)]);
         (j + 1..a.nrows().min(j + LEAF)).for_each(|i| beside.add(a[(i, j)]));
@@ -225,19 +225,19 @@ fn divides_safely<T: Scalar>(is_lower: bool, a: MatRef<'_, T>) -> bool {
 const LEAF: usize = 4;
 
 /// The least and the most of the sizes of finite numbers other than 0.
-struct Sizes {
+struct SizeRange {
     least: f64,
     most: f64,
 }
 
-impl Default for Sizes {
+impl Default for SizeRange {
     fn default() -> Self {
         let (least, most) = (f64::INFINITY, 0.0);
-        Sizes { least, most }
+        SizeRange { least, most }
     }
 }
 
-impl Sizes {
+impl SizeRange {
     fn add<T: Scalar>(&mut self, x: T) {
         let size = x.re().abs().max(x.im().abs());
         if 0.0 < size && size < f64::INFINITY {

@@ -227,16 +227,16 @@ fn half(n: usize) -> usize {
 /// `A ← L\U`, column by column, on vectors as wide as the machine has. Nothing is fused or summed
 /// in another order for that, so the bits are those of any machine.
 fn factor_leaf<T: Scalar>(a: MatMut<'_, T>, pivots: &mut [u32], choice: PivotChoice<T>) {
-    Arch::new().dispatch(Leaf { a, pivots, choice });
+    Arch::new().dispatch(PanelLeaf { a, pivots, choice });
 }
 
-struct Leaf<'a, T> {
+struct PanelLeaf<'a, T> {
     a: MatMut<'a, T>,
     pivots: &'a mut [u32],
     choice: PivotChoice<T>,
 }
 
-impl<T: Scalar> NullaryFnOnce for Leaf<'_, T> {
+impl<T: Scalar> NullaryFnOnce for PanelLeaf<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -53,12 +53,12 @@ pub struct Layout {
     format: Format,
     distribution: Distribution,
     rank: Rank,
-    slots: Slots,
+    slots: TilesHere,
 }
 
 /// Where the tiles of this rank lie: rows `first_row + P·x`, columns `first_col + Q·y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slots {
+struct TilesHere {
     first_row: usize,
     row_step: usize,
     /// Rows of tiles that this rank has a part in.
@@ -103,7 +103,7 @@ impl Layout {
             format,
             distribution: alone,
             rank: Rank(0),
-            slots: Slots::new(mt, nt, structure, alone, Rank(0))?,
+            slots: TilesHere::new(mt, nt, structure, alone, Rank(0))?,
         })
     }
 
@@ -122,7 +122,7 @@ impl Layout {
     /// # Errors
     /// If the distribution has no such rank.
     pub fn distributed(self, distribution: Distribution, rank: Rank) -> Result<Self, LayoutError> {
-        let slots = Slots::new(self.mt(), self.nt(), self.structure, distribution, rank)?;
+        let slots = TilesHere::new(self.mt(), self.nt(), self.structure, distribution, rank)?;
         Ok(Layout {
             distribution,
             rank,
@@ -145,7 +145,7 @@ impl Layout {
     /// The same with all tiles on one rank.
     pub(crate) fn alone(&self) -> Self {
         let (mt, nt, alone) = (self.mt(), self.nt(), Distribution::ALONE);
-        let slots = Slots::new(mt, nt, self.structure, alone, Rank(0));
+        let slots = TilesHere::new(mt, nt, self.structure, alone, Rank(0));
         Layout {
             distribution: alone,
             rank: Rank(0),
@@ -321,7 +321,7 @@ impl Layout {
     }
 }
 
-impl Slots {
+impl TilesHere {
     fn new(
         mt: usize,
         nt: usize,
@@ -334,7 +334,7 @@ impl Slots {
         let (first_row, first_col) = grid
             .place(rank)
             .ok_or(LayoutError::NoSuchRank { rank, n_ranks })?;
-        let slots = Slots {
+        let slots = TilesHere {
             first_row,
             row_step: grid.p(),
             n_rows: mt.saturating_sub(first_row).div_ceil(grid.p()),

@@ -62,7 +62,7 @@ pub fn bounds<T: Scalar>(
     on: &dyn Executor,
     solve: &mut Solves<'_, T>,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    let system = System::new(a, (b, x), backend, on)?;
+    let system = LinearSystem::new(a, (b, x), backend, on)?;
     let judged = system.judged()?;
     system.bounded(judged, solve)
 }
@@ -84,7 +84,7 @@ pub fn improve<T: Scalar>(
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_two(("A", a), ("X", x))?;
     expect_two(("B", b), ("X", x))?;
-    let system = System::new(a, (b, x), backend, on)?;
+    let system = LinearSystem::new(a, (b, x), backend, on)?;
     let mut last = vec![3.0; b.cols()];
     let mut judged = system.judged()?;
     for _ in 0..MOST_CORRECTIONS {
@@ -111,7 +111,7 @@ pub fn improve<T: Scalar>(
 }
 
 /// A·X = B, and what all its judgements need.
-struct System<'a, T: Scalar> {
+struct LinearSystem<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     b: &'a TiledMatrix<T>,
     x: &'a TiledMatrix<T>,
@@ -133,7 +133,7 @@ struct Judged<T: Scalar> {
     backward: Vec<f64>,
 }
 
-impl<'a, T: Scalar> System<'a, T> {
+impl<'a, T: Scalar> LinearSystem<'a, T> {
     fn new(
         a: &'a TiledMatrix<T>,
         (b, x): (&'a TiledMatrix<T>, &'a TiledMatrix<T>),
@@ -141,7 +141,7 @@ impl<'a, T: Scalar> System<'a, T> {
         on: &'a dyn Executor,
     ) -> Result<Self, LinalgError> {
         fits(a, &[b, x])?;
-        Ok(System {
+        Ok(LinearSystem {
             a,
             b,
             x,

@@ -60,13 +60,13 @@ pub(super) fn mapped<T: Scalar, U: Scalar>(
 }
 
 /// A matrix in the lower precision, and what it cost to make.
-type Lowered<T> = (TiledMatrix<<T as Scalar>::Lower>, Report);
+type LowerCopy<T> = (TiledMatrix<<T as Scalar>::Lower>, Report);
 
 /// The matrix in the lower precision, each entry rounded; `None` if one becomes infinite there.
 pub(super) fn lowered<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
-) -> Result<Option<Lowered<T>>, LinalgError> {
+) -> Result<Option<LowerCopy<T>>, LinalgError> {
     let to = like(a);
     let made = each("lower", &to, on, |i, j| {
         let tile = read(a, i, j)?.map(lower);

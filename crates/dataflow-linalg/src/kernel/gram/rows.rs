@@ -112,7 +112,7 @@ struct Panel<'a> {
 
 /// Neighbouring columns of A or of B that are multiplied with vectors of A.
 #[derive(Clone, Copy)]
-struct Factors<'a> {
+struct FactorColumns<'a> {
     of: RowsView<'a>,
     first: usize,
     count: usize,
@@ -160,7 +160,7 @@ impl Panel<'_> {
         let groups = columns.div_ceil(MOST_FACTORS);
         for group in 0..groups {
             let first = group * columns / groups;
-            let of = Factors {
+            let of = FactorColumns {
                 of: self.a,
                 first,
                 count: (group + 1) * columns / groups - first,
@@ -187,7 +187,7 @@ impl Panel<'_> {
     /// A column of B times up to [`MOST_VECTORS`] vectors of A.
     #[inline(always)]
     fn multiply_side<S: Simd>(&mut self, simd: S, side: usize, (vector, vectors): (usize, usize)) {
-        let of = Factors {
+        let of = FactorColumns {
             of: self.b,
             first: side,
             count: 1,
@@ -208,7 +208,7 @@ impl Panel<'_> {
     fn block<S: Simd, const I: usize, const V: usize>(
         &mut self,
         simd: S,
-        factors: Factors<'_>,
+        factors: FactorColumns<'_>,
         vector: usize,
     ) {
         let (lanes, n) = (S::F64_LANES, self.to.n);

@@ -7,15 +7,15 @@ use std::io::BufRead;
 const LONGEST: usize = 1 << 20;
 
 /// The lines of a file, one at a time in one buffer.
-pub(super) struct Lines<R> {
+pub(super) struct FileLines<R> {
     source: R,
     line: Vec<u8>,
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> FileLines<R> {
     pub(super) fn new(source: R) -> Self {
-        Lines {
+        FileLines {
             source,
             line: Vec::new(),
             number: 0,
@@ -90,7 +90,7 @@ mod tests {
     fn lines_are_whole_whatever_the_buffer() {
         let text = b"one\r\n\n  %\xff\n\ttwo three";
         for capacity in 1..12 {
-            let mut lines = Lines::new(BufReader::with_capacity(capacity, &text[..]));
+            let mut lines = FileLines::new(BufReader::with_capacity(capacity, &text[..]));
             let mut found = Vec::new();
             while lines.advance().unwrap() {
                 found.push((lines.number(), lines.line().to_vec()));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn content_skips_comments_and_blank_lines() {
-        let mut lines = Lines::new(&b"\n %c\n\x0b\x0c\r\n1 2\n%\n"[..]);
+        let mut lines = FileLines::new(&b"\n %c\n\x0b\x0c\r\n1 2\n%\n"[..]);
         assert!(lines.advance_to_content().unwrap());
         assert_eq!((lines.number(), lines.line()), (4, &b"1 2"[..]));
         assert!(!lines.advance_to_content().unwrap());
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused_before_it_fills_the_memory() {
         let endless = std::io::BufReader::new(std::io::repeat(b'7'));
-        let refused = Lines::new(endless).advance();
+        let refused = FileLines::new(endless).advance();
         assert!(matches!(refused, Err(Reason::LineTooLong)));
     }
 }

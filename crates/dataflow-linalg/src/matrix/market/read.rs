@@ -3,7 +3,7 @@
 use super::banner::{Field, Storage, Symmetry};
 use super::error::{ReadError, Reason};
 use super::header::Header;
-use super::lines::{Lines, words};
+use super::lines::{FileLines, words};
 use crate::error::ShapeError;
 use crate::matrix::layout::{Layout, Structure};
 use crate::matrix::tiled::zero_tiles;
@@ -68,7 +68,7 @@ pub struct Counts {
 /// See the [module's](super) example, and [`Entry`](Entry#examples).
 pub struct Reader<R> {
     file: String,
-    lines: Lines<R>,
+    lines: FileLines<R>,
     header: Header,
     size_line: u64,
     counts: Counts,
@@ -103,7 +103,7 @@ impl<R: BufRead> Reader<R> {
     /// If the source cannot be read, or its banner or size line breaks the rules.
     pub fn new(file: impl Into<String>, source: R) -> Result<Self, ReadError> {
         let file = file.into();
-        let mut lines = Lines::new(source);
+        let mut lines = FileLines::new(source);
         match read_header(&mut lines) {
             Ok(header) => Ok(Reader {
                 file,
@@ -375,7 +375,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 }
 
 /// The first line must be the banner, the next one with content the sizes.
-fn read_header<R: BufRead>(lines: &mut Lines<R>) -> Result<Header, Reason> {
+fn read_header<R: BufRead>(lines: &mut FileLines<R>) -> Result<Header, Reason> {
     if !lines.advance()? {
         return Err(Reason::Empty);
     }
