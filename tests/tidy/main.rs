@@ -377,9 +377,10 @@ fn no_import_renames_but_those_that_are_named() {
 }
 
 /// `Traffic` was what ranks send and what came from a NUMA node; `Posted`, `Limits`, `Window` and more had two
-/// meanings likewise, and their importers names of their own.
+/// meanings likewise, and their importers names of their own. Private ones confuse those who read the sources
+/// as much: there were four of `Hand`, of `Run` and of `Places`.
 #[test]
-fn no_public_types_share_a_name_but_those_that_are_named() {
+fn no_types_share_a_name_but_those_that_are_named() {
     judge(wrong_types);
 }
 

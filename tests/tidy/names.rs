@@ -1,6 +1,6 @@
 //! Names: one word has one meaning, and keeps its name where it is imported.
 
-use crate::rust::{code_only, ends_in_word};
+use crate::rust::{code_only, ends_in_word, without_tests};
 use crate::tree::{Tree, identifiers};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,15 +44,23 @@ const RENAMED: &[(&str, &str, &str)] = &[
 
 const OUR_CRATE: &str = "a crate of ours is a module of the one above it";
 
-/// Public names of several types, and why they may be.
+/// Names of several types, public or private, and why they may be.
 const ALIKE: &[(&[&str], &str)] = &[
     (
-        &["Check", "Factor", "Solve"],
+        &["Check", "CheckTask", "Factor", "Solve", "Task"],
         "one meaning, for each decomposition in its folder: `cholesky::Factor`, `lu::Factor`",
     ),
     (
         &["Lu"],
         "one meaning: P, L and U, of one tile and of an array",
+    ),
+    (
+        &["Factors"],
+        "one meaning: the factors of a matrix; of whichever precision, and kept with the rows that were swapped",
+    ),
+    (
+        &["Products"],
+        "one meaning: sums of products of columns, each file for another shape of the matrix",
     ),
     (
         &["Access", "Mode"],
@@ -63,29 +71,73 @@ const ALIKE: &[(&[&str], &str)] = &[
         "of loop nests, as dataflow-macros reads them and dataflow-affine has them",
     ),
     (
-        &["Output", "Part", "Reason"],
+        &["Part", "Reason"],
         "those of dataflow-affine are read by dataflow-macros only",
     ),
     (
-        &["Call", "Header", "Message", "Onward", "Refused", "Stage"],
-        "those of dataflow-mpi's protocols stay inside of it",
+        &["Message"],
+        "that of dataflow-mpi's wire stays inside of it; the other is of a trace",
     ),
-    (&["Object", "Topology"], "hwloc's, and what is made of them"),
     (
-        &["Mpi"],
-        "what was found at the start, and the transport over it",
+        &["Onward"],
+        "one meaning: to whom a parcel goes on; as the wire has it, and as it is kept",
+    ),
+    (
+        &["Letter"],
+        "one meaning: what lies in the mailbox of another rank, in one process and in virtual time",
+    ),
+    (
+        &["Agreement"],
+        "one meaning: all ranks agree; by messages before a run, and as a run",
     ),
     (
         &["Next"],
         "the answer to what is to be done next, each of one protocol",
     ),
     (
-        &["Ring"],
-        "that of nodes around a worker stays inside dataflow-numa; the other rings for a worker",
+        &["Visit"],
+        "one meaning: a worker inside a run; as the engine has it, and as its queues have it",
     ),
     (
-        &["Share"],
-        "that of a group in a reduction stays inside its file; the other is of a trace's time",
+        &["OfThread"],
+        "one meaning: what is known of a thread, to be swapped by those who run several by turns on one",
+    ),
+    (
+        &["Words"],
+        "one meaning: the words of a queue under its lock, and who sleeps meanwhile",
+    ),
+    (
+        &["Agenda"],
+        "one meaning: who acts when in virtual time; of all ranks, and of the workers of one",
+    ),
+    (
+        &["Overflow"],
+        "one meaning: what a bucket has no room for; of flows without data, and of those with",
+    ),
+    (
+        &["CacheLine"],
+        "one meaning: a line of the cache; as bytes, and around a datum",
+    ),
+    (
+        &["Collect"],
+        "one meaning: that of a matrix is that of any data, of tiles",
+    ),
+    (
+        &["Fiber", "Ground", "Stack", "Stacks"],
+        "one meaning: each system compiles one of them",
+    ),
+    (
+        &["File"],
+        "one meaning: a trace as it is written, for each format in its file",
+    ),
+    (
+        &["Readme"],
+        "one meaning: the example of the README of each crate",
+    ),
+    (&["Object", "Topology"], "hwloc's, and what is made of them"),
+    (
+        &["Mpi"],
+        "what was found at the start, and the transport over it",
     ),
     (
         &["Counts", "Format", "WriteError"],
@@ -126,7 +178,8 @@ pub fn wrong_imports(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// Public types of the crates that share their name with another one, and names in the list that none share.
+/// Types of the crates, tests aside, that share their name with another one, and names in the list that none
+/// share.
 pub fn wrong_types(tree: &Tree) -> Vec<String> {
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let codes: Vec<(&str, String)> = tree
@@ -136,10 +189,11 @@ pub fn wrong_types(tree: &Tree) -> Vec<String> {
             tree.texts("rs")
                 .filter(move |(file, _)| file.starts_with(source))
         })
-        .map(|(file, text)| (file, code_only(text)))
+        .filter(|(file, _)| !file.ends_with("/tests.rs") && !file.contains("/tests/"))
+        .map(|(file, text)| (file, without_tests(&code_only(text))))
         .collect();
     for (file, code) in &codes {
-        for (line, name) in public_types(code) {
+        for (line, name) in types(code) {
             places
                 .entry(name)
                 .or_default()
@@ -182,20 +236,40 @@ fn renamed(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Names of the types, traits and aliases that a file has for other files, outside of macros and functions.
-fn public_types(code: &str) -> Vec<(usize, &str)> {
+/// The macros that declare names of tasks, each an enum.
+const OF_TASKS: [&str; 2] = ["task_names! {", "task_space! {"];
+
+/// Names of the types, traits and aliases of a file, whoever sees them, and of the enums of its tasks; outside
+/// of other macros, of functions and of modules inside it.
+fn types(code: &str) -> Vec<(usize, &str)> {
     const KINDS: [&str; 5] = ["enum", "struct", "trait", "type", "union"];
+    let mut of_tasks = false;
     let lines = code.lines().enumerate();
     let types = lines.filter_map(|(index, line)| {
-        let mut words = line
-            .strip_prefix("pub ")?
+        let is_inside = line.is_empty() || line.starts_with([' ', '}']);
+        of_tasks &= is_inside;
+        of_tasks |= OF_TASKS.iter().any(|opens| line.ends_with(opens));
+        let (line, kinds) = match of_tasks {
+            true => (line.trim_start(), &KINDS[..1]),
+            false => (line, &KINDS[..]),
+        };
+        let mut words = without_visibility(line)
             .split(' ')
             .filter(|word| *word != "unsafe");
-        words.next().filter(|word| KINDS.contains(word))?;
+        words.next().filter(|word| kinds.contains(word))?;
         let name = identifiers(words.next()?).next()?;
         Some((index + 1, name))
     });
     types.collect()
+}
+
+/// `struct A` of `pub(in a::b) struct A`.
+fn without_visibility(item: &str) -> &str {
+    match item.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(") ").map_or(rest, |(_, item)| item),
+        Some(rest) => rest.trim_start(),
+        None => item,
+    }
 }
 
 mod tests {
@@ -222,10 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn a_public_type_is_told_from_one_of_its_crate_or_of_a_function() {
+    fn a_type_is_seen_whoever_sees_it_and_told_from_one_of_a_function() {
         let code = "pub struct A<T>(T);\npub(crate) struct B;\nenum C {}\npub unsafe trait D: E {\n    \
-                    pub type F = u8;\npub enum G {\npub fn h() {}\npub type I<T> = A<T>;";
-        let expected = [(1, "A"), (4, "D"), (6, "G"), (8, "I")];
-        assert_eq!(public_types(code), expected);
+                    pub type F = u8;\npub enum G {\npub fn h() {}\npub(in a::b) type I<T> = A<T>;\n    struct J;";
+        let expected = [(1, "A"), (2, "B"), (3, "C"), (4, "D"), (6, "G"), (8, "I")];
+        assert_eq!(types(code), expected);
+    }
+
+    #[test]
+    fn enums_of_tasks_are_seen_in_the_macros_that_declare_them() {
+        let code = "crate::task_names! {\n\n    pub enum A { B {} }\n    enum C { D {} }\n}\nother! {\n    \
+                    pub enum E { F {} }\n}\ntask_space! {\n    pub enum G;\n    type H = I;\n}\npub enum J {}";
+        let expected = [(3, "A"), (4, "C"), (10, "G"), (13, "J")];
+        assert_eq!(types(code), expected);
     }
 }
