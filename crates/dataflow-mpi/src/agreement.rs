@@ -6,7 +6,7 @@
 //! # Law
 //! A run begins on no rank before every rank has opened it; all begin, or none.
 
-use crate::family::Family;
+use crate::family::TreePlace;
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Agreement {
     }
 
     /// Who below has not opened the run.
-    pub fn missing<'f>(&'f self, family: &'f Family) -> impl Iterator<Item = Rank> + 'f {
+    pub fn missing<'f>(&'f self, family: &'f TreePlace) -> impl Iterator<Item = Rank> + 'f {
         let children = family.children.iter().copied();
         children.filter(|child| !self.heard.contains_key(child))
     }
@@ -61,7 +61,7 @@ impl Agreement {
     }
 
     /// What to do, once this rank and all below it have opened the run; once.
-    pub fn next(&mut self, me: Rank, family: &Family) -> Option<Next> {
+    pub fn next(&mut self, me: Rank, family: &TreePlace) -> Option<Next> {
         if self.missing(family).next().is_some() {
             return None;
         }
@@ -135,7 +135,7 @@ mod tests {
         for rank in (0..terms.len()).rev() {
             let (me, family) = (
                 Rank(rank as u32),
-                Family::of(Rank(rank as u32), terms.len()),
+                TreePlace::of(Rank(rank as u32), terms.len()),
             );
             ranks[rank].open(terms[rank].clone());
             match ranks[rank].next(me, &family) {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn nothing_is_decided_before_all_below_have_opened_the_run() {
-        let family = Family::of(Rank(0), 3);
+        let family = TreePlace::of(Rank(0), 3);
         let mut root = Agreement::default();
         root.open(terms(&[]));
         assert_eq!(root.next(Rank(0), &family), None);

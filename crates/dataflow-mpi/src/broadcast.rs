@@ -77,7 +77,7 @@ pub struct BranchReach(Arc<AtomicBool>);
 impl BranchReach {
     /// Others bring it to those below the first.
     pub fn ends_there(&self) {
-        // Relaxed: it is read when the branch is let go, by whoever does that last.
+        // Relaxed: it is read when the branch is let go, by the thread that does that last.
         self.0.store(true, Ordering::Relaxed);
     }
 

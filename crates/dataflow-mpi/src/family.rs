@@ -6,20 +6,20 @@ use dataflow_core::rank::Rank;
 
 /// A rank's place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct TreePlace {
     /// Above; none for rank 0.
     pub parent: Option<Rank>,
     /// Below.
     pub children: Ranks,
 }
 
-impl Family {
+impl TreePlace {
     /// Of one of `n_ranks`.
     pub fn of(rank: Rank, n_ranks: usize) -> Self {
         let (shape, position) = (TreeShape::Binomial, rank.0 as usize);
         let named = |position: usize| Rank(position as u32);
         let above = shape.above(position).filter(|above| *above < n_ranks);
-        Family {
+        TreePlace {
             parent: above.map(named),
             children: shape
                 .below(position, n_ranks)
@@ -48,10 +48,10 @@ mod tests {
     fn every_rank_but_the_root_is_a_child_of_its_parent() {
         for n in 1..40 {
             for rank in (0..n).map(Rank) {
-                let family = Family::of(rank, n as usize);
+                let family = TreePlace::of(rank, n as usize);
                 match family.parent {
                     None => assert_eq!(rank, Rank(0)),
-                    Some(parent) => assert!(Family::of(parent, n as usize).is_child(rank)),
+                    Some(parent) => assert!(TreePlace::of(parent, n as usize).is_child(rank)),
                 }
             }
         }

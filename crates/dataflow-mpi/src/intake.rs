@@ -5,7 +5,7 @@
 //! dropped; one that came too early waits for those before it. A gap that does not close is an
 //! error of the rank that asks ([`gap`](Intake::gap)).
 
-use crate::wire::{Header, Malformed};
+use crate::wire::{Malformed, MessageHeader};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -74,13 +74,15 @@ impl Intake {
 ///
 /// # Errors
 /// If there is no message.
-pub fn message_at(stream: &[u8], at: usize) -> Result<Option<(Header, &[u8])>, Malformed> {
+pub fn message_at(stream: &[u8], at: usize) -> Result<Option<(MessageHeader, &[u8])>, Malformed> {
     let rest = &stream[at..];
-    let Some(header) = Header::decode(rest)? else {
+    let Some(header) = MessageHeader::decode(rest)? else {
         return Ok(None);
     };
-    let end = Header::BYTES.saturating_add(header.length as usize);
-    Ok(rest.get(Header::BYTES..end).map(|body| (header, body)))
+    let end = MessageHeader::BYTES.saturating_add(header.length as usize);
+    Ok(rest
+        .get(MessageHeader::BYTES..end)
+        .map(|body| (header, body)))
 }
 
 #[cfg(test)]

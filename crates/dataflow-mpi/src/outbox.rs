@@ -378,7 +378,7 @@ mod tests {
         let (stream, mut at, mut heard) = (intake.take(), 0, vec![]);
         while let Some((header, body)) = message_at(&stream, at).unwrap() {
             heard.push(format!("{:?}", Message::decode(header.kind, body).unwrap()));
-            at += crate::wire::Header::BYTES + body.len();
+            at += crate::wire::MessageHeader::BYTES + body.len();
             assert_eq!(header.run, 7);
         }
         assert!(said.iter().map(|message| format!("{message:?}")).eq(heard));

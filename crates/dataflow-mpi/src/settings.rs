@@ -35,7 +35,7 @@ pub struct Settings {
     pub window_bytes: usize,
     /// When this many bytes of data have come that no task uses yet, no more are requested, except for
     /// one datum at a time when no task can run: the others stay with the rank they come from. Of what others
-    /// get through it this rank keeps as much again; the rest they get from whoever has it.
+    /// get through it this rank keeps as much again; the rest they get from the rank that has it.
     pub held_bytes: usize,
     /// To at most this many ranks a datum is sent directly; to more it goes along a tree. Agreed on by
     /// all ranks.

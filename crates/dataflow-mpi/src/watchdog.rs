@@ -1,6 +1,6 @@
 //! Watchdog: who has been silent for too long, and to whom one has been silent oneself.
 //!
-//! It listens to the ranks that this one has met: its neighbours in the tree, and whomever it has
+//! It listens to the ranks that this one has met: its neighbours in the tree, and those that it has
 //! spoken to or heard of. That is mutual, so each of two that have met says to the other that it
 //! lives. It looks at a rank only when the time has come at which something could be due there.
 //!

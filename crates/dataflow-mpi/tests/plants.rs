@@ -9,7 +9,7 @@ mod engine;
 use dataflow_core::port::Courier;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, spend};
-use dataflow_mpi::wire::{Kind, Message, Stage};
+use dataflow_mpi::wire::{Kind, Message, RunStage};
 use dataflow_mpi::{Counters, Messenger, Settings};
 use engine::{End, Graph, Task, in_world, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -253,7 +253,7 @@ fn change(message: &mut Message<'_>) {
             failure.index = 0;
             failure.message.insert_str(0, "no: ");
         }
-        Message::Beat { stage, .. } => *stage = Stage::Closed,
+        Message::Beat { stage, .. } => *stage = RunStage::Closed,
         Message::Dry | Message::Bye => unreachable!("nothing to change"),
     }
 }

@@ -160,7 +160,7 @@ mod tests {
         chunks
     }
 
-    /// Whoever has pulled the last large chunk would run it alone.
+    /// A worker that has pulled the last large chunk would run it alone.
     #[test]
     fn chunks_grow_and_shrink_again_whether_or_not_the_space_knows_how_many_roots_are_left() {
         let mut next = [0..N_ROOTS, 0..N_ROOTS];

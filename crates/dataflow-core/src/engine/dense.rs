@@ -17,7 +17,7 @@ const PAGE: usize = if cfg!(miri) { 8 } else { 4096 };
 const FIRST: usize = if cfg!(miri) { 2 } else { 512 };
 /// Times the number of places can double from one on: to 256 MiB of them.
 const DOUBLINGS: usize = if cfg!(miri) { 6 } else { 24 };
-/// Numbers from here on are none: whoever gives such a one has not numbered densely, and room for
+/// Numbers from here on are none: a space that gives such a one has not numbered densely, and room for
 /// all below it would be more than machines have.
 pub(crate) const LIMIT: usize = PAGE << DOUBLINGS;
 const POISON: u8 = 1 << 7;

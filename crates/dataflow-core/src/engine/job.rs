@@ -1,6 +1,6 @@
 //! A job: one run as the executor sees it, and the gate that decides when it is over.
 //!
-//! The run itself lives on the stack of whoever called [`run`](crate::run) and borrows the space.
+//! The run itself lives on the stack of the thread that called [`run`](crate::run) and borrows the space.
 //! Workers outlive both. So each worker counts itself in at a gate, and the gate closes at a
 //! moment when nobody is inside.
 //!
@@ -8,16 +8,16 @@
 //! The gate is one word: closed?, how many are inside, how many have ever entered. It is closed
 //! only by an exchange from a state with nobody (else) inside, and never opened again. The last
 //! to leave asks the ledger whether anything is left; an exchange on the same word proves that
-//! nobody entered since. Whoever comes to close it while somebody is inside counts as one more entry:
-//! then the last to leave asks again. Whoever finds the gate closed never touches the run.
+//! nobody entered since. A thread that comes to close it while somebody is inside counts as one more
+//! entry: then the last to leave asks again. A thread that finds the gate closed never touches the run.
 //!
-//! So many may be inside at once as the word can count, [`MANY_INSIDE`]; whoever knocks beyond that
-//! is turned away, for a count that ran over would say that nobody is inside.
+//! So many may be inside at once as the word can count, [`MANY_INSIDE`]; a worker that knocks beyond
+//! that is turned away, for a count that ran over would say that nobody is inside.
 //!
 //! # Orderings
 //! Leaving is a release, entering and closing are acquires on the same word; so the lines of
-//! the ledger that a worker wrote before it left are seen by whoever closes, and everything that
-//! happened in the job is seen by whoever finds it over.
+//! the ledger that a worker wrote before it left are seen by the thread that closes, and everything
+//! that happened in the job is seen by a thread that finds it over.
 
 use crate::port::Work;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -194,7 +194,7 @@ impl JobBell {
 
     /// Whether there is mail, at a glance.
     pub fn has_mail(&self) -> bool {
-        // Relaxed: whoever falls asleep looks between two turns of a lock that `wake` takes too.
+        // Relaxed: a worker that falls asleep looks between two turns of a lock that `wake` takes too.
         self.mail.load(Ordering::Relaxed)
     }
 
@@ -208,7 +208,7 @@ impl JobBell {
         }
     }
 
-    /// Wakes whoever waits for mail.
+    /// Wakes all that wait for mail.
     pub fn ring_mail(&self) {
         if self.heard().waiting > 0 {
             self.for_mail.notify_all();
@@ -366,7 +366,7 @@ impl Gate {
         loop {
             let close = now & INSIDE == ONE_INSIDE && drained();
             let left = (now - ONE_INSIDE) | if close { CLOSED } else { 0 };
-            // Release: what we wrote inside is seen by whoever enters or closes after us. No
+            // Release: what we wrote inside is seen by a thread that enters or closes after us. No
             // acquire: entries are counted, so what it replaces is what was loaded.
             match self
                 .0
@@ -378,10 +378,10 @@ impl Gate {
         }
     }
 
-    /// Closes if nobody is inside; returns whether it is closed. If not, whoever is the last to leave asks
+    /// Closes if nobody is inside; returns whether it is closed. If not, the last worker to leave asks
     /// once more whether all is drained, and sees what was written before this.
     pub fn close_if_empty(&self) -> bool {
-        // Acquire: whoever learns that the gate is closed may end the loan of the run, so it sees
+        // Acquire: a thread that learns that the gate is closed may end the loan of the run, so it sees
         // what was done inside.
         let mut now = self.0.load(Ordering::Acquire);
         while now & CLOSED == 0 {
@@ -391,7 +391,7 @@ impl Gate {
                 // The last one inside may have asked already: its exchange must fail.
                 false => now.wrapping_add(ONE_ENTRY),
             };
-            // Release: for whoever asks again. No acquire: entries are counted, so what it replaces is
+            // Release: for the worker that asks again. No acquire: entries are counted, so what it replaces is
             // what was loaded.
             match self
                 .0
@@ -408,13 +408,13 @@ impl Gate {
     pub fn is_quiet(&self, balanced: impl Fn() -> bool) -> bool {
         // Acquire: what the others wrote before they left is seen by `balanced`. Entries are
         // counted: the same value again means that nobody came in meanwhile. Relaxed the second
-        // time: whoever reads, by acquire, what a later visitor published sees its entry too.
+        // time: a thread that reads, by acquire, what a later visitor published sees its entry too.
         let before = self.0.load(Ordering::Acquire);
         before & INSIDE == 0 && balanced() && self.0.load(Ordering::Relaxed) == before
     }
 
     pub fn is_closed(&self) -> bool {
-        // Acquire: everything done inside is seen by whoever finds the gate closed.
+        // Acquire: everything done inside is seen by a thread that finds the gate closed.
         self.0.load(Ordering::Acquire) & CLOSED != 0
     }
 }
@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// A run of several ranks hung: the last worker had asked the ledger, then another rank's failure
-    /// stopped the run, and whoever brought it found somebody inside.
+    /// stopped the run, and the thread that brought it found somebody inside.
     #[test]
     fn the_last_to_leave_closes_a_gate_that_was_to_close_since_it_asked() {
         let gate = Gate::default();
@@ -506,7 +506,7 @@ mod tests {
     }
 
     /// The count of those inside ran over into the count of entries: the gate read that nobody was
-    /// inside, the run returned, and whoever had entered followed a dead frame.
+    /// inside, the run returned, and a worker that had entered followed a dead frame.
     #[test]
     #[cfg_attr(miri, ignore = "32,767 entries that are all alike to Miri")]
     fn nobody_enters_a_gate_that_counts_as_many_as_it_can() {
@@ -599,7 +599,7 @@ mod loom_models {
                 .is_ok()
         }
 
-        /// What the closer (or whoever learns of it) may do: anything, for nobody is inside.
+        /// What the closer (or a thread that learns of it) may do: anything, for nobody is inside.
         fn close(&self) {
             assert_eq!(
                 self.closed_by.fetch_add(1, Ordering::Relaxed),

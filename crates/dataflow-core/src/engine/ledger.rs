@@ -144,7 +144,7 @@ impl Ledger {
     /// Whether all roots were announced and as many words taken as queued. Exact only while
     /// nobody is inside the job.
     pub fn is_balanced(&self) -> bool {
-        // Acquire: whoever looks from outside and sees what was told or published meanwhile must
+        // Acquire: a thread that looks from outside and sees what was told or published meanwhile must
         // see that its worker came in (see `Gate::is_quiet`).
         let sum = |of: fn(&LedgerLine) -> &AtomicU64| -> u64 {
             self.lines

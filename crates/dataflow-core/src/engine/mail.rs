@@ -1,7 +1,7 @@
 //! Mail: what arrives from other ranks waits here until a worker takes it in.
 //!
 //! # Law
-//! Whoever delivers never enters the job for it. What was delivered is taken in once, by a worker
+//! A thread that delivers never enters the job for it. What was delivered is taken in once, by a worker
 //! inside; a run of several ranks is not drained before all its tasks have run, so nothing is left here
 //! at its end. Nobody is woken for what the worker that delivers it takes in next.
 
@@ -54,14 +54,14 @@ impl Mail {
         }
     }
 
-    /// What wakes whoever waits for mail.
+    /// What wakes all that wait for mail.
     pub fn bell(&self) -> &Arc<JobBell> {
         &self.bell
     }
 
     /// The job that workers come in by; before this nobody could.
     pub fn set_job(&self, job: &Arc<Job>) {
-        // Under the lock: either whoever ends the run finds the job, or its workers find it ended.
+        // Under the lock: either the thread that ends the run finds the job, or its workers find it ended.
         let _kept = self.kept();
         self.job.get_or_init(|| Arc::downgrade(job));
     }
@@ -149,7 +149,7 @@ impl Inbox for Mail {
             self.ledger.mail_has_come();
             self.bell.mail_has_come()
         };
-        // Whoever was woken for what came before takes this too.
+        // A worker that was woken for what came before takes this too.
         if is_first && looks_into() != self.address() {
             self.bell.ring_mail();
         }

@@ -3,9 +3,9 @@
 //! # Law
 //! A word names a place from when the place is [given out](Shelves::place) until it is
 //! [freed](Shelves::free), and is held once meanwhile: so a place's lock is hardly ever waited for.
-//! A worker gives out places of its own shelf only; whoever frees one of another's hands it back,
+//! A worker gives out places of its own shelf only; a worker that frees one of another's hands it back,
 //! many at a time. One that it frees itself it keeps locked until it gives it out again, for nobody else
-//! goes there: so whoever runs what it has queued itself locks a place once for each value, not twice. A
+//! goes there: so a worker that runs what it has queued itself locks a place once for each value, not twice. A
 //! run that is stopped drops all values with its shelves, whatever these do then.
 
 use super::guard::drop_quietly;
@@ -125,7 +125,7 @@ impl<T> Shelves<T> {
         lock(&places[(place - (1 << row)) as usize])
     }
 
-    /// The place of a word is free. What lies there is dropped by whoever gets the place next.
+    /// The place of a word is free. What lies there is dropped by the worker that gets the place next.
     pub fn free<'s>(&self, word: Word, place: PlaceGuard<'s, T>, keeper: &mut Keeper<'s, T>) {
         if worker_of(word) == keeper.worker {
             return keeper.locked.push((word, place));
@@ -270,7 +270,7 @@ mod tests {
             rows[0].get().unwrap()[word as usize].is_locked()
         };
         for used in 2..5 {
-            assert!(!is_locked(), "whoever has the word may come");
+            assert!(!is_locked(), "the worker that has the word may come");
             assert_eq!(shelves.take(word, &mut own), used - 1);
             assert!(is_locked());
             assert_eq!(shelves.put(used, &mut own), word);

@@ -34,7 +34,7 @@ pub(crate) fn put<D: Datum>(slots: &mut Slots<D>, flow: usize, mut datum: Option
     }
 }
 
-/// Lets go of what slots still hold. Nearly always there is nothing: whoever had them has handed all on.
+/// Lets go of what slots still hold. Nearly always there is nothing: the task that had them has handed all on.
 #[inline(always)]
 pub(crate) fn empty<D: Datum>(slots: &mut Slots<D>) {
     if slots.len() != INLINE || slots.iter().any(Option::is_some) {

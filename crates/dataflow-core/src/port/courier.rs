@@ -61,6 +61,73 @@ pub trait Courier: Send + Sync {
 }
 
 /// The open line of one run on one rank.
+///
+/// # Examples
+/// A line of rank 0 to one other rank of the process, whose inbox gets what is posted at once:
+/// ```
+/// use dataflow_core::port::{
+///     Arrival, Cargo, Failure, Goods, Head, Heap, Inbox, Line, Memory, Parcel, Pulse,
+/// };
+/// use dataflow_core::smallvec::smallvec;
+/// use dataflow_core::{Error, rank::Rank};
+/// use std::borrow::Cow;
+/// use std::sync::{Arc, Mutex};
+///
+/// struct AtOnce(Arc<dyn Inbox>);
+///
+/// impl Line for AtOnce {
+///     fn post(&self, parcel: Parcel) {
+///         let flows = parcel.flows.iter().map(|(flow, cargo)| {
+///             let goods = cargo.as_ref().map(|cargo| {
+///                 let mut body = Heap.allocate(cargo.size());
+///                 body.bytes_mut().copy_from_slice(&cargo.body());
+///                 Goods { head: cargo.head(), body }
+///             });
+///             (*flow, goods)
+///         });
+///         let flows = flows.collect();
+///         self.0.deliver(Rank(0), Arrival { task: parcel.task, poisoned: parcel.poisoned, flows });
+///     }
+///
+///     fn poll(&self) {} // nothing is under way
+///     fn abort(&self, failure: &Failure) { self.0.stop(failure.clone()) }
+///     fn close(&self, own: Option<Failure>) -> Result<Option<Failure>, Error> { Ok(own) }
+/// }
+///
+/// /// Keeps the bytes that it gets; the engine's inbox wakes a worker, which takes them in.
+/// #[derive(Default)]
+/// struct Kept(Mutex<Vec<u8>>);
+///
+/// impl Inbox for Kept {
+///     fn deliver(&self, _: Rank, arrival: Arrival) {
+///         let goods = arrival.flows.iter().flat_map(|(_, goods)| goods);
+///         goods.for_each(|goods| self.0.lock().unwrap().extend(goods.body.bytes()));
+///     }
+///
+///     fn pulse(&self) -> Pulse { Pulse::default() }
+///     fn stop(&self, _: Failure) {}
+///     fn stall(&self) {}
+/// }
+///
+/// /// The engine's cargo is a datum that implements [`Wire`](dataflow_core::port::Wire).
+/// struct Text(&'static str);
+///
+/// impl Cargo for Text {
+///     fn head(&self) -> Head { Head::new() }
+///     fn size(&self) -> usize { self.0.len() }
+///     fn body(&self) -> Cow<'_, [u8]> { self.0.as_bytes().into() }
+/// }
+///
+/// let inbox = Arc::new(Kept::default());
+/// AtOnce(inbox.clone()).post(Parcel {
+///     to: smallvec![Rank(1)],
+///     task: smallvec![0, 7], // the first class of tasks, and a parameter
+///     poisoned: false,
+///     priority: 0,
+///     flows: smallvec![(0, Some(Arc::new(Text("a datum")))), (1, None)],
+/// });
+/// assert_eq!(*inbox.0.lock().unwrap(), b"a datum");
+/// ```
 pub trait Line: Send + Sync {
     /// Hands over the outputs of a finished task for other ranks. The couriers may pass them on from
     /// rank to rank; that waits for no body there.
@@ -102,6 +169,9 @@ pub trait Line: Send + Sync {
 }
 
 /// The side of a run that receives from other ranks.
+///
+/// # Examples
+/// See [`Line`](Line#examples).
 pub trait Inbox: Send + Sync {
     /// A parcel of another rank has arrived, complete.
     fn deliver(&self, from: Rank, arrival: Arrival);
@@ -148,6 +218,9 @@ pub struct Pulse {
 }
 
 /// Outputs of one task for other ranks, the same for each of them.
+///
+/// # Examples
+/// See [`Line`](Line#examples).
 pub struct Parcel {
     /// The ranks that get it, ascending.
     pub to: Ranks,
@@ -191,6 +264,9 @@ impl fmt::Debug for Parcel {
 pub type PostedFlow = (u16, Option<Arc<dyn Cargo>>);
 
 /// A parcel as it arrives.
+///
+/// # Examples
+/// See [`Line`](Line#examples).
 #[derive(Debug)]
 pub struct Arrival {
     /// The task whose outputs these are.
@@ -202,6 +278,9 @@ pub struct Arrival {
 }
 
 /// A datum on its way out; keeps it alive.
+///
+/// # Examples
+/// See [`Line`](Line#examples).
 pub trait Cargo: Send + Sync {
     /// What the receiver needs to know before it makes room: a few bytes.
     fn head(&self) -> Head;
@@ -219,6 +298,9 @@ pub trait Cargo: Send + Sync {
 }
 
 /// A datum as it arrives: head and body as the [`Cargo`] gave them.
+///
+/// # Examples
+/// See [`Line`](Line#examples).
 #[derive(Debug)]
 pub struct Goods {
     /// A few bytes, as sent.
@@ -231,6 +313,40 @@ pub struct Goods {
 ///
 /// Its bits arrive as they were; both ends have the same byte order and floating-point format
 /// (ranks of different kinds do not agree to run).
+///
+/// # Examples
+/// A row of a grid, whose head is its number; the values leave from where they lie:
+/// ```
+/// use dataflow_core::bytemuck::{cast_slice, try_cast_slice};
+/// use dataflow_core::data::Datum;
+/// use dataflow_core::port::{Block, Head, Heap, Memory, Wire};
+/// use std::borrow::Cow;
+///
+/// #[derive(Clone, Debug, PartialEq)]
+/// struct Row { number: u32, values: Vec<f64> }
+///
+/// impl Datum for Row {
+///     fn bytes(&self) -> usize { size_of_val(&self.values[..]) }
+/// }
+///
+/// impl Wire for Row {
+///     fn head(&self) -> Head { Head::from_slice(&self.number.to_ne_bytes()) }
+///     fn size(&self) -> usize { self.bytes() }
+///     fn body(&self) -> Cow<'_, [u8]> { cast_slice(&self.values).into() }
+///
+///     fn unpack(head: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+///         let number = head.try_into().map_err(|_| format!("a head of {} bytes", head.len()))?;
+///         let values: &[f64] = try_cast_slice(body.bytes()).map_err(|error| error.to_string())?;
+///         Ok(Row { number: u32::from_ne_bytes(number), values: values.to_vec() })
+///     }
+/// }
+///
+/// // What a courier does.
+/// let row = Row { number: 3, values: vec![1.5, -2.0] };
+/// let mut body = Heap.allocate(row.size());
+/// body.bytes_mut().copy_from_slice(&row.body());
+/// assert_eq!(Row::unpack(&row.head(), body), Ok(row));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Wire`: it cannot travel between ranks",
     label = "no datum that travels",

@@ -103,6 +103,9 @@ pub trait Executor: Send + Sync {
 }
 
 /// What a worker finds inside a job.
+///
+/// # Examples
+/// See [`Executor`](Executor#examples), whose worker calls it through the job that it has entered.
 pub trait Work: Sync {
     /// Runs tasks until neither the lane nor the job's own roots have one more: `steal` has just
     /// answered `None`. It returns earlier only if the run is stopping. Says how many it ran.

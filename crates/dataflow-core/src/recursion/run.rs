@@ -206,8 +206,8 @@ impl<P: Recursive> Front for RecursionRun<'_, P> {
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
 
-    /// What a call that panicked has left, its frame with the values in there, is dropped by whoever
-    /// holds it last.
+    /// What a call that panicked has left, its frame with the values in there, is dropped by the
+    /// worker that holds it last.
     fn leave<'f>(&'f self, hand: RecursionHand<'f, P>) {
         replace_depth(hand.outer_depth);
         drop_quietly(hand.calling);

@@ -1,4 +1,4 @@
-//! What a task, the data that it holds and whoever inserts it ask of each other.
+//! What a task, the data that it holds and the scope that inserts it ask of each other.
 
 use super::cell::Shown;
 use super::level::Level;

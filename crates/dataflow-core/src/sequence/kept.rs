@@ -1,7 +1,7 @@
 //! One access of a task, kept until it runs: by reading, writing or commuting.
 //!
 //! # Law
-//! Whoever accesses a datum otherwise than by [reducing](super::reduce()) ends the series of reductions
+//! A task that accesses a datum otherwise than by [reducing](super::reduce()) ends the series of reductions
 //! that is open: the task that merges the last copy is inserted before.
 
 use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};

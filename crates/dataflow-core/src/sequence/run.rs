@@ -3,8 +3,8 @@
 //! # Law
 //! A task stays in one place, on the shelf of the worker that inserted it, and is known by the
 //! word of that place. While it is parked or queued some datum or some queue holds the word, once;
-//! whoever takes the word from there locks the place and runs the task. So a run that is stopped
-//! drops every task with its shelves, whoever was to wake it.
+//! the worker that takes the word from there locks the place and runs the task. So a run that is stopped
+//! drops every task with its shelves, whatever was to wake it.
 //!
 //! What a task holds is dropped when it has run. Its own memory is given back by the worker that got it,
 //! when it uses the place again: just before it asks for as much, and allocators take a lock, or worse, for
@@ -303,8 +303,8 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         }
     }
 
-    /// Whether a task that is about to be inserted is dropped instead: the run is stopped. Whoever is
-    /// told so does not do what it would: that is no success.
+    /// Whether a task that is about to be inserted is dropped instead: the run is stopped. A program
+    /// that is told so does not do what it would: that is no success.
     #[inline]
     pub fn drops(&self) -> bool {
         let stopped = self.is_stopped();
@@ -315,7 +315,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         stopped
     }
 
-    /// So many tasks were inserted, for whoever watches.
+    /// So many tasks were inserted, for a monitor.
     pub fn count(&self, inserted: u64) {
         self.common.ledger.set_count(inserted);
     }
@@ -455,7 +455,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
             if wait == Wait::Over {
                 return Some(taken);
             }
-            // Its place is locked until then: whoever wakes it meanwhile waits for that.
+            // Its place is locked until then: a worker that wakes it meanwhile waits for that.
             if task.park(wait, word) {
                 return None;
             }
@@ -498,7 +498,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         woken: &mut Woken,
     ) {
         let task = taken.task();
-        // Relaxed: whoever spoils a datum writes this before the count that the task has seen.
+        // Relaxed: a worker that spoils a datum writes this before the count that the task has seen.
         let mut failed = self.spoils.load(Ordering::Relaxed) && task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
         visit.hand.running = Some(label);

@@ -225,7 +225,7 @@ mod loom_models {
     struct Model {
         versions: Versions,
         datum: AtomicU64,
-        /// What whoever wakes the waiting task tells it.
+        /// What the thread that wakes the waiting task tells it.
         woken: AtomicBool,
     }
 
@@ -290,7 +290,7 @@ mod loom_models {
         });
     }
 
-    /// What is inserted takes no lock that whoever finishes has.
+    /// What is inserted takes no lock that a finishing task has.
     #[test]
     fn loom_a_read_that_is_inserted_while_the_write_before_it_finishes_sees_it() {
         loom::model(|| {
@@ -353,7 +353,7 @@ mod loom_models {
             if !began {
                 began = model.versions.try_begin_commuting();
             }
-            assert!(began, "whoever is woken finds it free");
+            assert!(began, "a task that is woken finds it free");
             model.add();
             model.versions.end_commuting(&mut Woken::new());
             let both = first.join().unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 impl Depot {
     /// Whether so much has come that is not used yet that no more is taken while there are tasks to
-    /// run. Whoever waits inside a task for another rank is no task that runs.
+    /// run. A task that waits inside for another rank is none that runs.
     fn is_sated(&self) -> bool {
         self.is_too_much(self.run.held())
     }
@@ -63,7 +63,7 @@ impl Depot {
         }
     }
 
-    /// What this rank was to pass on comes to those below from whoever has it.
+    /// What this rank was to pass on comes to those below from the rank that has it.
     #[cold]
     fn hand_back_duties(&mut self) {
         while let Some((from, number)) = self.run.wanted.next_relief() {

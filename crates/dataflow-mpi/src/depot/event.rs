@@ -5,7 +5,7 @@ use crate::failure;
 use crate::intake::{Accepted, Intake, message_at};
 use crate::rendezvous::Progressed;
 use crate::transport::{Event, Room};
-use crate::wire::{Header, Malformed, Message, PacketHeader};
+use crate::wire::{Malformed, Message, MessageHeader, PacketHeader};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl Depot {
         let read = loop {
             match message_at(&stream, at) {
                 Ok(Some((header, body))) => {
-                    at += Header::BYTES + body.len();
+                    at += MessageHeader::BYTES + body.len();
                     let message = Message::decode(header.kind, body);
                     if let Err(malformed) =
                         message.and_then(|message| self.heed(from, header.run, message, now))

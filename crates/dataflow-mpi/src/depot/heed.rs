@@ -8,7 +8,7 @@ use super::{Action, Depot, Phase};
 use crate::broadcast::TreeShape;
 use crate::rendezvous::{Complete, Onward, Promised};
 use crate::transport::{MessageLimits, Room};
-use crate::wire::{Activate, Get, Kind, Malformed, Message, Output, Stage};
+use crate::wire::{Activate, ActivatedFlow, Get, Kind, Malformed, Message, RunStage};
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
 use smallvec::SmallVec;
@@ -16,14 +16,14 @@ use std::time::Duration;
 
 type Heeded = Result<(), Malformed>;
 /// The flows of an activation, each with its datum if that has come.
-type ActivatedFlows = SmallVec<[(u16, Option<Goods>); 2]>;
+type FlowsWithGoods = SmallVec<[(u16, Option<Goods>); 2]>;
 /// Those of its data that must be asked for.
 type ToAskFor = SmallVec<[Promised; 2]>;
 
 /// From so many bytes on it is asked first whether there is room for a datum.
 const LARGE: usize = 64 << 20;
 
-/// The bytes of a datum that is announced, if they can be had: whoever announces more must not end
+/// The bytes of a datum that is announced, if they can be had: a rank that announces more must not end
 /// this process.
 fn expect_room(size: u64) -> Result<usize, Malformed> {
     let size = usize::try_from(size).map_err(|_| Malformed(format!("a datum of {size} bytes")))?;
@@ -44,7 +44,7 @@ impl Depot {
     ) -> Heeded {
         match message {
             _ if self.broken.is_some() => Ok(()),
-            // Passed on: the word of whoever said it may still be under way to others.
+            // Passed on: the word of the rank that said it may still be under way to others.
             Message::Broken(failure) => {
                 self.broke(failure);
                 Ok(())
@@ -101,7 +101,7 @@ impl Depot {
             0 if !ended => self.heed_in_run(from, message, now),
             0 | i32::MIN..0 => {
                 self.note_credit(&message);
-                // Whoever is between runs answers in the name of the last.
+                // A rank between runs answers in the name of the last.
                 self.counters.stale_dropped += u64::from(!is_beat);
                 Ok(())
             }
@@ -192,7 +192,7 @@ impl Depot {
     }
 
     /// A rank says how far it is, and how many bytes of this one have come there.
-    fn heed_beat(&mut self, from: Rank, stage: Stage, came: u64, now: Duration) -> Heeded {
+    fn heed_beat(&mut self, from: Rank, stage: RunStage, came: u64, now: Duration) -> Heeded {
         if let Some(missed) = self.missed_word(from, stage) {
             return Err(Malformed(format!(
                 "it says how far it is, and its {missed:?} did not come"
@@ -218,7 +218,7 @@ impl Depot {
     }
 
     /// What a rank that is at that stage must have said to this one before, if it has not come.
-    fn missed_word(&self, from: Rank, stage: Stage) -> Option<Kind> {
+    fn missed_word(&self, from: Rank, stage: RunStage) -> Option<Kind> {
         let opens = matches!(self.phase, Phase::Opening(_));
         let is_child = self.family.is_child(from);
         let is_awaited = || {
@@ -226,11 +226,11 @@ impl Depot {
                 .missing(&self.family)
                 .any(|child| child == from)
         };
-        if is_child && opens && stage >= Stage::Open && is_awaited() {
+        if is_child && opens && stage >= RunStage::Open && is_awaited() {
             Some(Kind::Hello)
-        } else if self.family.parent == Some(from) && opens && stage >= Stage::Begun {
+        } else if self.family.parent == Some(from) && opens && stage >= RunStage::Begun {
             Some(Kind::Welcome)
-        } else if is_child && stage == Stage::Closed && !self.run.closing.has_heard(from) {
+        } else if is_child && stage == RunStage::Closed && !self.run.closing.has_heard(from) {
             Some(Kind::Close)
         } else {
             None
@@ -292,9 +292,9 @@ impl Depot {
     fn loaded(
         &mut self,
         from: Rank,
-        outputs: SmallVec<[Output<'_>; 2]>,
-    ) -> Result<(ActivatedFlows, ToAskFor), Malformed> {
-        let (mut flows, mut missing) = (ActivatedFlows::new(), ToAskFor::new());
+        outputs: SmallVec<[ActivatedFlow<'_>; 2]>,
+    ) -> Result<(FlowsWithGoods, ToAskFor), Malformed> {
+        let (mut flows, mut missing) = (FlowsWithGoods::new(), ToAskFor::new());
         for (position, output) in outputs.into_iter().enumerate() {
             let goods = self.unload(from, &output);
             if let (None, Some(datum)) = (&goods, output.datum) {
@@ -349,7 +349,7 @@ impl Depot {
     }
 
     /// The datum of a flow, if it came along.
-    fn unload(&mut self, from: Rank, output: &Output<'_>) -> Option<Goods> {
+    fn unload(&mut self, from: Rank, output: &ActivatedFlow<'_>) -> Option<Goods> {
         let datum = output.datum.as_ref()?;
         let bytes = datum.inline.as_ref()?;
         if self.run.peer(from).credit.arrived(bytes.len()) {

@@ -33,7 +33,7 @@ mod time;
 
 use crate::agreement::Agreement;
 use crate::counters::Counters;
-use crate::family::Family;
+use crate::family::TreePlace;
 use crate::intake::Intake;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
@@ -58,7 +58,7 @@ pub struct Depot {
     rank: Rank,
     n_ranks: usize,
     bonds: Bonds,
-    family: Family,
+    family: TreePlace,
     limits: MessageLimits,
     settings: Settings,
     memory: Arc<dyn Memory>,
@@ -147,7 +147,7 @@ impl Depot {
         memory: Arc<dyn Memory>,
     ) -> Self {
         let packet_bytes = settings.packet_bytes.min(limits.message_bytes);
-        let family = Family::of(rank, n_ranks);
+        let family = TreePlace::of(rank, n_ranks);
         let mut watchdog = Watchdog::new(rank, settings.beat, settings.silence);
         family
             .near()

@@ -12,7 +12,7 @@ use std::time::Duration;
 impl Depot {
     /// This rank opens the next run.
     pub fn open(&mut self, terms: &Terms, now: Duration) {
-        // All others are told: whoever hears only that this rank leaves, too, would blame it.
+        // All others are told: a rank that hears only that this rank leaves, too, would blame it.
         if let Some(failure) = self.gone_failure() {
             self.broke(failure);
         }

@@ -8,7 +8,7 @@ use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
 use crate::failure;
 use crate::rendezvous::{Complete, Duty, drop_each_flow};
-use crate::wire::{Activate, Announced, Message, Onward, Output};
+use crate::wire::{Activate, ActivatedFlow, Announced, Message, Onward};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
@@ -129,7 +129,7 @@ impl Depot {
             .flows
             .iter()
             .enumerate()
-            .map(|(position, (flow, cargo))| Output {
+            .map(|(position, (flow, cargo))| ActivatedFlow {
                 flow: *flow,
                 datum: cargo
                     .as_ref()

@@ -62,7 +62,7 @@ impl Cargo for PassedOn {
 
 impl Drop for PassedOn {
     fn drop(&mut self) {
-        // Relaxed, as all of it: whoever sees it late takes no more for a moment longer.
+        // Relaxed, as all of it: a thread that sees it late takes no more for a moment longer.
         self.bytes.fetch_sub(self.size() as u64, Ordering::Relaxed);
     }
 }

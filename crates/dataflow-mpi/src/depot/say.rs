@@ -2,7 +2,7 @@
 
 use super::{Action, Depot, Phase};
 use crate::outbox::Haste;
-use crate::wire::{Message, PacketHeader, Stage};
+use crate::wire::{Message, PacketHeader, RunStage};
 use dataflow_core::rank::Rank;
 use std::time::Duration;
 
@@ -58,10 +58,10 @@ impl Depot {
     pub(super) fn beat(&mut self, to: Rank) {
         let came = self.run.peers.get(to).map_or(0, |peer| peer.bytes);
         let stage = match self.phase {
-            Phase::Opening(_) if self.agreement.has_said() => Stage::Open,
-            Phase::Opening(_) | Phase::Between => Stage::Apart,
-            Phase::Running if self.run.reported => Stage::Closed,
-            Phase::Running => Stage::Begun,
+            Phase::Opening(_) if self.agreement.has_said() => RunStage::Open,
+            Phase::Opening(_) | Phase::Between => RunStage::Apart,
+            Phase::Running if self.run.reported => RunStage::Closed,
+            Phase::Running => RunStage::Begun,
         };
         self.say(to, Message::Beat { stage, came });
     }

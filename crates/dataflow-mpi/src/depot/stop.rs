@@ -2,7 +2,7 @@
 
 use super::{Action, Depot, Phase, Refused};
 use crate::failure;
-use crate::family::Family;
+use crate::family::TreePlace;
 use crate::outbox::Haste;
 use crate::transport::Bonds;
 use crate::wire::Message;
@@ -39,7 +39,7 @@ impl Depot {
     }
 
     /// Ranks cannot go on together: this run and all to come fail. All others are told before this
-    /// rank's program is, which may end at once: whoever saw only its connection close would blame it.
+    /// rank's program is, which may end at once: a rank that saw only its connection close would blame it.
     pub(super) fn broke(&mut self, failure: Failure) {
         if self.broken.is_some() {
             return;
@@ -74,7 +74,7 @@ impl Depot {
         let message = Message::Broken(failure.clone());
         self.say_to_known(&message);
         if self.bonds == Bonds::None {
-            let around = Family::of(failure.rank, self.n_ranks);
+            let around = TreePlace::of(failure.rank, self.n_ranks);
             let far = around.near().filter(|near| !self.watchdog.has_met(*near));
             let far: Vec<Rank> = far.filter(|far| *far != self.rank).collect();
             self.say_to_present(far, &message);
@@ -135,7 +135,7 @@ impl Depot {
         Some(failure(*gone, "rank_lost", format!("{gone} has left")))
     }
 
-    /// This rank leaves for good; whoever has not heard why ranks cannot go on hears it now.
+    /// This rank leaves for good; a rank that has not heard why ranks cannot go on hears it now.
     pub fn leave(&mut self) {
         match self.broken.clone() {
             None => self.say_to_known(&Message::Bye),

@@ -7,7 +7,7 @@
 //! not an end.
 
 use crate::counters::Counters;
-use crate::family::Family;
+use crate::family::TreePlace;
 use crate::wire::Account;
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
@@ -74,7 +74,7 @@ impl Closing {
     }
 
     /// What to do, once this rank and all below it are done; once.
-    pub fn next(&mut self, family: &Family) -> Option<Next> {
+    pub fn next(&mut self, family: &TreePlace) -> Option<Next> {
         let is_done = self.own.is_some();
         if !is_done || family.children.iter().any(|child| !self.has_heard(*child)) {
             return None;
@@ -136,7 +136,7 @@ mod tests {
         let n = deeds.len();
         let mut ranks: Vec<Closing> = (0..n).map(|_| Closing::default()).collect();
         for rank in (0..n).rev() {
-            let family = Family::of(Rank(rank as u32), n);
+            let family = TreePlace::of(Rank(rank as u32), n);
             let failure = failures[rank].map(|index| Failure {
                 index,
                 ..crate::failure(Rank(rank as u32), "singular", "")
@@ -197,11 +197,11 @@ mod tests {
         let mut ranks = [Closing::default(), Closing::default()];
         ranks[1].close(None, Deeds::default(), &counters(5, 7));
         ranks[0].close(None, Deeds::default(), &counters(1, 3));
-        let Some(Next::Up(account)) = ranks[1].next(&Family::of(Rank(1), 2)) else {
+        let Some(Next::Up(account)) = ranks[1].next(&TreePlace::of(Rank(1), 2)) else {
             panic!("the root decides")
         };
         assert!(ranks[0].hear(Rank(1), account));
-        let Some(Next::Down(account)) = ranks[0].next(&Family::of(Rank(0), 2)) else {
+        let Some(Next::Down(account)) = ranks[0].next(&TreePlace::of(Rank(0), 2)) else {
             panic!("all are done")
         };
         assert_eq!(totals(&account), counters(6, 7));

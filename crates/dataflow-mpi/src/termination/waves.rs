@@ -15,7 +15,7 @@
 //! Mattern, *Algorithms for distributed termination detection*, Distributed Computing 2 (1987):
 //! the four-counter method.
 
-use crate::family::Family;
+use crate::family::TreePlace;
 use crate::wire::Tally;
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl Waves {
     }
 
     /// What to do now; to be asked until it is nothing.
-    pub fn next(&mut self, family: &Family, standing: Standing, now: Duration) -> Option<Next> {
+    pub fn next(&mut self, family: &TreePlace, standing: Standing, now: Duration) -> Option<Next> {
         if family.parent.is_none() {
             return self.lead(family, standing, now);
         }
@@ -149,7 +149,7 @@ impl Waves {
         (self.root.wanted && !self.held).then(|| now + self.pause)
     }
 
-    fn lead(&mut self, family: &Family, standing: Standing, now: Duration) -> Option<Next> {
+    fn lead(&mut self, family: &TreePlace, standing: Standing, now: Duration) -> Option<Next> {
         self.root.wanted |= std::mem::take(&mut self.dry_below);
         self.root.wanted |= standing.dry && standing.short;
         let answered = family

@@ -82,6 +82,15 @@ pub enum Bonds {
 }
 
 /// What a message may be.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::transport::{Transport, local};
+///
+/// let ends = local::connect(2);
+/// let limits = ends[0].limits();
+/// assert!(limits.in_order && limits.message_bytes >= 64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageLimits {
     /// The longest packet or piece of data. At least 64.
@@ -94,6 +103,33 @@ pub struct MessageLimits {
 }
 
 /// What happens at a transport.
+///
+/// # Examples
+/// A packet arrives as it is sent, and data in the room that was made for them:
+/// ```
+/// use dataflow_core::port::{Heap, Memory};
+/// use dataflow_core::rank::Rank;
+/// use dataflow_mpi::transport::{Event, Load, Room, Transport, local};
+///
+/// let mut ends = local::connect(2);
+/// let mut there = ends.pop().unwrap();
+/// let mut here = ends.pop().unwrap();
+/// here.send(Rank(1), b"short".to_vec());
+/// let room = Room { block: Heap.allocate(100), range: 10..14 };
+/// there.receive(Rank(0), 7, room);
+/// here.send_data(Rank(1), 7, Load::Packed((*b"long").into()).part(0..4));
+///
+/// let mut n_came = 0;
+/// while n_came < 2 {
+///     match there.poll() {
+///         Some(Event::Packet { from: Rank(0), bytes }) => assert_eq!(bytes, b"short"),
+///         Some(Event::Data { tag: 7, room, bytes: 4, .. }) => assert_eq!(room.block.bytes()[10..14], *b"long"),
+///         Some(other) => panic!("{other:?}"),
+///         None => continue,
+///     }
+///     n_came += 1;
+/// }
+/// ```
 #[derive(Debug)]
 pub enum Event {
     /// A packet has arrived.
@@ -251,6 +287,9 @@ impl Payload {
 const PIECE: usize = 256 << 10;
 
 /// Room for data to come: part of a block.
+///
+/// # Examples
+/// See [`Event`](Event#examples).
 #[derive(Debug)]
 pub struct Room {
     /// The block.

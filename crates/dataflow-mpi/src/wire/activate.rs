@@ -21,7 +21,7 @@ pub struct Activate<'a> {
     /// To whom the receiver passes it on, and in which tree.
     pub onward: Option<Onward>,
     /// Its flows.
-    pub flows: SmallVec<[Output<'a>; 2]>,
+    pub flows: SmallVec<[ActivatedFlow<'a>; 2]>,
 }
 
 /// Ranks that get an activation from its receiver, or through others that do.
@@ -35,7 +35,7 @@ pub struct Onward {
 
 /// One flow of an activation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output<'a> {
+pub struct ActivatedFlow<'a> {
     /// The flow.
     pub flow: u16,
     /// Its datum, if it has one.
@@ -112,7 +112,7 @@ impl<'a> Activate<'a> {
         };
         let n_flows = from.u16("the flows of an ACTIVATE")?;
         let flows = (0..n_flows)
-            .map(|_| Output::decode(from))
+            .map(|_| ActivatedFlow::decode(from))
             .collect::<Result<_, _>>()?;
         Ok(Activate {
             number,
@@ -135,12 +135,12 @@ impl<'a> Activate<'a> {
     }
 }
 
-impl<'a> Output<'a> {
+impl<'a> ActivatedFlow<'a> {
     fn decode(from: &mut PacketReader<'a>) -> Result<Self, Malformed> {
         let flow = from.u16("a flow of an ACTIVATE")?;
         let form = from.u8("the form of a datum")?;
         if form == NO_DATUM {
-            return Ok(Output { flow, datum: None });
+            return Ok(ActivatedFlow { flow, datum: None });
         }
         let head = Cow::Borrowed(from.counted("the head of a datum")?);
         let size = from.u64("the size of a datum")?;
@@ -156,7 +156,7 @@ impl<'a> Output<'a> {
                 )));
             }
         };
-        Ok(Output {
+        Ok(ActivatedFlow {
             flow,
             datum: Some(Announced { head, size, inline }),
         })

@@ -47,7 +47,7 @@ impl PacketHeader {
 
 /// The beginning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct MessageHeader {
     /// Bytes of the body.
     pub length: u32,
     /// The run it belongs to; 0 if none.
@@ -56,7 +56,7 @@ pub struct Header {
     pub kind: Kind,
 }
 
-impl Header {
+impl MessageHeader {
     /// Its length on the wire.
     pub const BYTES: usize = 12;
 
@@ -72,7 +72,7 @@ impl Header {
         let length = reader.u32("a header")?;
         let run = reader.u32("a header")?;
         let kind = Kind::decode(reader.u32("a header")?)?;
-        Ok(Some(Header { length, run, kind }))
+        Ok(Some(MessageHeader { length, run, kind }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::activate::Activate;
 use super::bytes::{Malformed, PacketReader, PacketWrite};
-use super::header::{Header, Kind};
+use super::header::{Kind, MessageHeader};
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
 
@@ -43,17 +43,17 @@ pub enum Message<'a> {
     Closed(Account),
     Abort(Failure),
     Beat {
-        stage: Stage,
+        stage: RunStage,
         came: u64,
     },
     Bye,
     Broken(Failure),
 }
 
-/// How far a rank is with a run; whoever hears it knows what must have come before.
+/// How far a rank is with a run; a rank that hears it knows what must have come before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Stage {
+pub enum RunStage {
     /// It has not opened it, or those below it have not.
     Apart = 0,
     /// It has said HELLO.
@@ -64,9 +64,14 @@ pub enum Stage {
     Closed = 3,
 }
 
-impl Stage {
+impl RunStage {
     fn decode(number: u8) -> Result<Self, Malformed> {
-        let all = [Stage::Apart, Stage::Open, Stage::Begun, Stage::Closed];
+        let all = [
+            RunStage::Apart,
+            RunStage::Open,
+            RunStage::Begun,
+            RunStage::Closed,
+        ];
         let stage = all.get(usize::from(number)).copied();
         let wrong = || {
             Malformed(format!(
@@ -166,7 +171,7 @@ impl Message<'_> {
         stream.u32(run);
         stream.u32(self.kind() as u32);
         self.body(stream);
-        let length = (stream.len() - at - Header::BYTES) as u32;
+        let length = (stream.len() - at - MessageHeader::BYTES) as u32;
         stream[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
 
@@ -268,7 +273,7 @@ impl Message<'_> {
             Kind::Closed => Message::Closed(decode_account(from)?),
             Kind::Abort => Message::Abort(decode_failure(from)?),
             Kind::Beat => Message::Beat {
-                stage: Stage::decode(from.u8("a BEAT")?)?,
+                stage: RunStage::decode(from.u8("a BEAT")?)?,
                 came: from.u64("the bytes of a BEAT")?,
             },
             Kind::Bye => Message::Bye,

@@ -10,10 +10,10 @@ pub(crate) mod bytes;
 mod header;
 mod message;
 
-pub use activate::{Activate, Announced, Onward, Output};
+pub use activate::{Activate, ActivatedFlow, Announced, Onward};
 pub use bytes::Malformed;
-pub use header::{Header, Kind, MAGIC, PacketHeader};
-pub use message::{Account, Get, Message, Stage, Tally};
+pub use header::{Kind, MAGIC, MessageHeader, PacketHeader};
+pub use message::{Account, Get, Message, RunStage, Tally};
 
 /// The version of all layouts; ranks of different versions do not agree to run.
 pub const VERSION: u32 = 3;

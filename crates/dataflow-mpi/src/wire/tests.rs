@@ -43,15 +43,15 @@ fn samples() -> Vec<Message<'static>> {
             below: smallvec![6, 7],
         }),
         flows: smallvec![
-            Output {
+            ActivatedFlow {
                 flow: 0,
                 datum: None
             },
-            Output {
+            ActivatedFlow {
                 flow: 1,
                 datum: Some(datum(1 << 33, None))
             },
-            Output {
+            ActivatedFlow {
                 flow: 2,
                 datum: Some(datum(3, Some(b"abc")))
             },
@@ -99,7 +99,7 @@ fn samples() -> Vec<Message<'static>> {
         }),
         Message::Abort(failure()),
         Message::Beat {
-            stage: Stage::Closed,
+            stage: RunStage::Closed,
             came: 1 << 40,
         },
         Message::Bye,
@@ -112,8 +112,8 @@ fn every_kind_decodes_to_what_was_encoded() {
     for (message, kind) in samples().into_iter().zip(Kind::ALL) {
         let mut stream = Vec::new();
         message.encode(9, &mut stream);
-        let header = Header::decode(&stream).unwrap().unwrap();
-        let body = &stream[Header::BYTES..];
+        let header = MessageHeader::decode(&stream).unwrap().unwrap();
+        let body = &stream[MessageHeader::BYTES..];
         assert_eq!(
             (header.run, header.kind, header.length as usize),
             (9, *kind, body.len())
@@ -130,7 +130,7 @@ fn what_is_cut_short_or_too_long_is_named() {
     for message in samples() {
         let mut stream = Vec::new();
         message.encode(9, &mut stream);
-        let body = &stream[Header::BYTES..];
+        let body = &stream[MessageHeader::BYTES..];
         for end in 0..body.len() {
             let error = Message::decode(message.kind(), &body[..end]);
             assert!(error.is_err(), "{end} bytes of {message:?}");
@@ -149,7 +149,7 @@ fn a_foreign_packet_an_unknown_kind_and_absurd_counts_are_named() {
     );
     assert!(text(PacketHeader::decode(b"dfr3").unwrap_err()).contains("0 are left"));
     assert!(
-        text(Header::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]).unwrap_err())
+        text(MessageHeader::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]).unwrap_err())
             .contains("kind 99")
     );
     // Four billion settings in no bytes: an error at once, and nothing is allocated for them.
@@ -201,14 +201,14 @@ fn an_activation_of_three_parameters_costs_what_the_document_says() {
         priority: 0,
         task: smallvec![0, 1, 2, 3],
         onward: None,
-        flows: smallvec![Output {
+        flows: smallvec![ActivatedFlow {
             flow: 0,
             datum: Some(datum)
         }],
     };
     let mut stream = Vec::new();
     Message::Activate(activate).encode(1, &mut stream);
-    assert_eq!(stream.len(), Header::BYTES + 50);
+    assert_eq!(stream.len(), MessageHeader::BYTES + 50);
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -217,8 +217,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 
 type Flow = (u16, Option<(Vec<u8>, Vec<u8>, bool)>);
 
-fn output((flow, datum): &Flow) -> Output<'_> {
-    Output {
+fn output((flow, datum): &Flow) -> ActivatedFlow<'_> {
+    ActivatedFlow {
         flow: *flow,
         datum: datum.as_ref().map(|(head, body, inline)| Announced {
             head: Cow::Borrowed(head),
@@ -235,10 +235,10 @@ proptest! {
             // What decodes, encodes to the same bytes.
             let mut stream = Vec::new();
             message.encode(0, &mut stream);
-            prop_assert_eq!(&stream[Header::BYTES..], &body[..]);
+            prop_assert_eq!(&stream[MessageHeader::BYTES..], &body[..]);
         }
         PacketHeader::decode(&body).ok();
-        Header::decode(&body).ok();
+        MessageHeader::decode(&body).ok();
     }
 
     #[test]
@@ -248,8 +248,8 @@ proptest! {
         message.encode(1, &mut stream);
         let at = at.index(stream.len());
         stream[at] = byte;
-        if let Ok(Some(header)) = Header::decode(&stream) {
-            Message::decode(header.kind, &stream[Header::BYTES..]).ok();
+        if let Ok(Some(header)) = MessageHeader::decode(&stream) {
+            Message::decode(header.kind, &stream[MessageHeader::BYTES..]).ok();
         }
     }
 
@@ -268,6 +268,6 @@ proptest! {
         let message = Message::Activate(activate);
         let mut stream = Vec::new();
         message.encode(1, &mut stream);
-        prop_assert_eq!(text(&Message::decode(Kind::Activate, &stream[Header::BYTES..]).unwrap()), text(&message));
+        prop_assert_eq!(text(&Message::decode(Kind::Activate, &stream[MessageHeader::BYTES..]).unwrap()), text(&message));
     }
 }

@@ -406,7 +406,7 @@ mod tests {
         grow::<Belongs>();
     }
 
-    /// Whoever held on to a bucket while it locks another, or after it was to let go, would wait for ever.
+    /// A worker that held on to a bucket while it locks another, or after it was to let go, would wait for ever.
     #[test]
     fn whoever_feeds_neighbours_holds_one_bucket_and_lets_it_go() {
         fn sweep<D: Sent>() {

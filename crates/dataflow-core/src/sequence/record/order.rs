@@ -126,7 +126,7 @@ impl ReplayOrder {
         };
         let n_told = tell.len();
         if self.accesses[flow as usize].changes() {
-            // Whoever changes a version is the last that gets it.
+            // The task that changes a version is the last that gets it.
             let mut reader = changed.first;
             while reader != flow {
                 tell.push(graph.flows[reader as usize].task);

@@ -32,7 +32,7 @@ pub(super) struct Resident<D: Datum> {
 
 enum Residence<D: Datum> {
     Itself(D),
-    /// Somebody outside of the run shares it: whoever changes it copies it first.
+    /// Somebody outside of the run shares it: a task that changes it copies it first.
     Shared(Version<D>),
     /// No task accesses it.
     Nothing,

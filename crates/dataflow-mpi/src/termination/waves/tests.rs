@@ -19,7 +19,7 @@ impl Random {
 
 /// Ranks that work, send work to each other, and look for the end.
 struct Ranks {
-    family: Vec<Family>,
+    family: Vec<TreePlace>,
     waves: Vec<Waves>,
     busy: Vec<bool>,
     sent: Vec<u64>,
@@ -66,7 +66,7 @@ impl Ranks {
         let silence = Duration::from_secs(1000);
         Ranks {
             family: (0..n as u32)
-                .map(|rank| Family::of(Rank(rank), n))
+                .map(|rank| TreePlace::of(Rank(rank), n))
                 .collect(),
             waves: (0..n)
                 .map(|_| Waves::new(Duration::from_millis(1), silence))
@@ -195,7 +195,7 @@ fn alone(delivered: u64) -> Standing {
 #[test]
 fn one_wave_proves_nothing_and_two_alike_do() {
     let (family, mut waves) = (
-        Family::of(Rank(0), 1),
+        TreePlace::of(Rank(0), 1),
         Waves::new(Duration::ZERO, Duration::from_secs(9)),
     );
     let at = Duration::from_secs(1);
@@ -213,7 +213,7 @@ fn one_wave_proves_nothing_and_two_alike_do() {
 #[test]
 fn answers_to_a_wave_that_was_given_up_count_for_no_other() {
     let (family, mut waves) = (
-        Family::of(Rank(0), 2),
+        TreePlace::of(Rank(0), 2),
         Waves::new(Duration::ZERO, Duration::from_secs(9)),
     );
     let (early, late) = (Duration::from_secs(1), Duration::from_secs(20));
@@ -231,7 +231,7 @@ fn answers_to_a_wave_that_was_given_up_count_for_no_other() {
 #[test]
 fn parcels_that_stay_under_way_for_too_long_are_lost() {
     let (family, mut waves) = (
-        Family::of(Rank(0), 1),
+        TreePlace::of(Rank(0), 1),
         Waves::new(Duration::from_secs(1), Duration::from_secs(9)),
     );
     let next = |waves: &mut Waves, at: u64| waves.next(&family, alone(4), Duration::from_secs(at));

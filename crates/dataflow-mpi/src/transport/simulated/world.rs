@@ -14,6 +14,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A world of ranks in virtual time.
+///
+/// # Examples
+/// See the [module's](super) example.
 #[derive(Clone)]
 pub struct World(Arc<WorldInner>);
 

@@ -30,7 +30,7 @@ use crate::bell::Bell;
 use crate::host::Host;
 use dataflow_core::rank::Rank;
 use incoming::{Incoming, Stopped};
-use mesh::{Call, Called, Control, Door, Guest, Refused};
+use mesh::{CallRefused, Called, Control, Door, Guest, MeshCall};
 use mio::net::TcpStream;
 use outgoing::Outgoing;
 use std::collections::VecDeque;
@@ -110,7 +110,7 @@ enum Link {
     /// It was told to call, and has until then.
     Awaited { until: Duration },
     /// It is called.
-    Called(Box<Call>),
+    Called(Box<MeshCall>),
     /// It stands.
     Open(TcpStream),
 }
@@ -272,7 +272,7 @@ impl Tcp {
             n_ranks: self.mesh.n_ranks as u32,
             listens: self.listens,
         };
-        let call = Call::new(addresses, hello, until);
+        let call = MeshCall::new(addresses, hello, until);
         let call = match rank == Rank(0) && self.mesh.is_rank_0_there {
             true => call.once(),
             false => call,
@@ -365,7 +365,7 @@ impl Tcp {
         let called = match &mut connection.link {
             Link::Open(_) => return,
             Link::Awaited { until } if now > *until => {
-                Called::Failed(Refused::Now("no address: it did not call".into()))
+                Called::Failed(CallRefused::Now("no address: it did not call".into()))
             }
             Link::Awaited { .. } => return,
             Link::Called(call) => {
@@ -379,8 +379,8 @@ impl Tcp {
             Called::Failed(refused) => {
                 let own = self.mesh.rank;
                 let reason = match refused {
-                    Refused::Now(reason) => reason,
-                    Refused::Ever(reason) => {
+                    CallRefused::Now(reason) => reason,
+                    CallRefused::Ever(reason) => {
                         let denied = format!("{own} cannot join rank {number} at {reason}");
                         self.denied = Some(denied);
                         reason

@@ -5,7 +5,7 @@
 //! free for who is to listen there. Of several addresses others may belong to somebody else: a call
 //! has failed when none of them leads to a rank of this job.
 
-use super::handshake::{Caller, Hello, Refused};
+use super::handshake::{CallRefused, Caller, Hello};
 use crate::transport::tcp::Token;
 use crate::transport::tcp::watch::Watch;
 use mio::net::TcpStream;
@@ -23,9 +23,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
 /// Somebody is called.
-pub struct Call {
+pub struct MeshCall {
     /// Where, and why the last attempt there has not worked.
-    addresses: Vec<(SocketAddr, Refused)>,
+    addresses: Vec<(SocketAddr, CallRefused)>,
     hello: Hello,
     /// Which of them is tried now, or next.
     at: usize,
@@ -59,14 +59,14 @@ pub enum Called {
     /// There.
     Connected(TcpStream),
     /// It does not work, and why; perhaps another time.
-    Failed(Refused),
+    Failed(CallRefused),
 }
 
-impl Call {
+impl MeshCall {
     /// Calls at these addresses, until then.
     pub fn new(addresses: Vec<SocketAddr>, hello: Hello, until: Duration) -> Self {
-        let untried = |address| (address, Refused::Now("nobody has answered".into()));
-        Call {
+        let untried = |address| (address, CallRefused::Now("nobody has answered".into()));
+        MeshCall {
             addresses: addresses.into_iter().map(untried).collect(),
             hello,
             at: 0,
@@ -81,7 +81,7 @@ impl Call {
 
     /// One attempt decides.
     pub fn once(self) -> Self {
-        Call {
+        MeshCall {
             is_once: true,
             ..self
         }
@@ -107,8 +107,8 @@ impl Call {
 
     /// Whom, and why it has not worked yet.
     pub fn told(&self) -> String {
-        let told = |(address, refused): &(SocketAddr, Refused)| {
-            let (Refused::Now(reason) | Refused::Ever(reason)) = refused;
+        let told = |(address, refused): &(SocketAddr, CallRefused)| {
+            let (CallRefused::Now(reason) | CallRefused::Ever(reason)) = refused;
             format!("{address}: {reason}")
         };
         let told: Vec<String> = self.addresses.iter().map(told).collect();
@@ -118,12 +118,12 @@ impl Call {
     /// Goes on as far as it goes; its socket is noted under that number.
     pub fn go(&mut self, token: &Token, watch: &Watch, number: usize, now: Duration) -> Called {
         if self.addresses.is_empty() {
-            return Called::Failed(Refused::Ever("no address".into()));
+            return Called::Failed(CallRefused::Ever("no address".into()));
         }
         loop {
             if let CallState::Pausing { until } = self.state {
                 if now > self.until {
-                    return Called::Failed(Refused::Now(self.told()));
+                    return Called::Failed(CallRefused::Now(self.told()));
                 }
                 if now < until {
                     return Called::Not;
@@ -132,16 +132,16 @@ impl Call {
             let refused = match self.step(token, watch, number, now) {
                 Ok(Some(stream)) => return Called::Connected(stream),
                 Ok(None) if now <= self.until => return Called::Not,
-                Ok(None) => Refused::Now("nobody answers".into()),
+                Ok(None) => CallRefused::Now("nobody answers".into()),
                 Err(refused) => refused,
             };
             self.addresses[self.at].1 = refused;
-            let is_ever = |(_, refused): &(_, Refused)| matches!(refused, Refused::Ever(_));
+            let is_ever = |(_, refused): &(_, CallRefused)| matches!(refused, CallRefused::Ever(_));
             if self.addresses.iter().all(is_ever) {
-                return Called::Failed(Refused::Ever(self.told()));
+                return Called::Failed(CallRefused::Ever(self.told()));
             }
             if self.is_once {
-                return Called::Failed(Refused::Now(self.told()));
+                return Called::Failed(CallRefused::Now(self.told()));
             }
             self.rest(now);
         }
@@ -165,8 +165,8 @@ impl Call {
         watch: &Watch,
         number: usize,
         now: Duration,
-    ) -> Result<Option<TcpStream>, Refused> {
-        let failed = |fault: io::Error| Refused::Now(fault.to_string());
+    ) -> Result<Option<TcpStream>, CallRefused> {
+        let failed = |fault: io::Error| CallRefused::Now(fault.to_string());
         if let CallState::Pausing { .. } = self.state {
             let address = self.addresses[self.at].0;
             let mut stream = TcpStream::connect(address).map_err(failed)?;
@@ -176,7 +176,7 @@ impl Call {
         if let CallState::Connecting { stream, since } = &mut self.state {
             if !is_connected(stream).map_err(failed)? {
                 return match now.saturating_sub(*since) > ATTEMPT {
-                    true => Err(Refused::Now("connection timed out".into())),
+                    true => Err(CallRefused::Now("connection timed out".into())),
                     false => Ok(None),
                 };
             }
@@ -201,7 +201,7 @@ impl Call {
             && !caller.go(token, stream)?
         {
             let since = *since;
-            let silent = Refused::Now("it is there, and has not answered".into());
+            let silent = CallRefused::Now("it is there, and has not answered".into());
             if now > self.answers_by(since) {
                 return Err(silent);
             }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     /// A call at the addresses of these listeners.
-    fn call(listeners: &[&TcpListener]) -> Call {
+    fn call(listeners: &[&TcpListener]) -> MeshCall {
         let at = |listener: &&TcpListener| listener.local_addr().unwrap();
         let hello = Hello {
             rank: Rank(1),
@@ -290,7 +290,7 @@ mod tests {
             listens: "127.0.0.1:9".parse().unwrap(),
         };
         let addresses = listeners.iter().map(at).collect();
-        Call::new(addresses, hello, Duration::from_secs(600))
+        MeshCall::new(addresses, hello, Duration::from_secs(600))
     }
 
     fn listener() -> TcpListener {
@@ -298,7 +298,11 @@ mod tests {
     }
 
     /// Goes on until it is this far.
-    fn go_until(call: &mut Call, now: Duration, is_it: impl Fn(&Call, &Called) -> bool) -> Called {
+    fn go_until(
+        call: &mut MeshCall,
+        now: Duration,
+        is_it: impl Fn(&MeshCall, &Called) -> bool,
+    ) -> Called {
         let (token, watch) = (Token::random().unwrap(), Watch::new(1).unwrap());
         loop {
             let called = call.go(&token, &watch, 0, now);
@@ -313,7 +317,8 @@ mod tests {
     #[test]
     fn a_silent_listener_is_left_for_the_next_address_if_there_is_one() {
         let (silent, next) = (listener(), listener());
-        let is_talking = |call: &Call, _: &Called| matches!(call.state, CallState::Talking { .. });
+        let is_talking =
+            |call: &MeshCall, _: &Called| matches!(call.state, CallState::Talking { .. });
         for (listeners, at) in [(&[&silent, &next][..], 1), (&[&silent], 0)] {
             let mut call = call(listeners);
             go_until(&mut call, Duration::ZERO, is_talking);
@@ -341,7 +346,7 @@ mod tests {
         });
         let mut both = call(&[&stranger, &silent]);
         let is_at_last =
-            |call: &Call, called: &Called| call.at == 1 || !matches!(called, Called::Not);
+            |call: &MeshCall, called: &Called| call.at == 1 || !matches!(called, Called::Not);
         let called = go_until(&mut both, Duration::ZERO, is_at_last);
         assert!(matches!(called, Called::Not), "{}", both.told());
         assert!(
@@ -349,10 +354,10 @@ mod tests {
             "{}",
             both.told()
         );
-        let has_failed = |_: &Call, called: &Called| matches!(called, Called::Failed(_));
+        let has_failed = |_: &MeshCall, called: &Called| matches!(called, Called::Failed(_));
         for listeners in [&[&stranger][..], &[&stranger, &stranger]] {
             let called = go_until(&mut call(listeners), Duration::ZERO, has_failed);
-            assert!(matches!(called, Called::Failed(Refused::Ever(_))));
+            assert!(matches!(called, Called::Failed(CallRefused::Ever(_))));
         }
         speaks.join().unwrap();
     }

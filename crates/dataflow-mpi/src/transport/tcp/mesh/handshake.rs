@@ -129,7 +129,7 @@ pub struct Caller {
 
 /// Why a call has not led to anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CallRefused {
     /// It may another time.
     Now(String),
     /// It will not.
@@ -138,22 +138,22 @@ pub enum Refused {
 
 impl Caller {
     /// Says hello.
-    pub fn begin(hello: &Hello, stream: &mut TcpStream) -> Result<Self, Refused> {
-        let nonce = nonce().map_err(|fault| Refused::Ever(fault.to_string()))?;
+    pub fn begin(hello: &Hello, stream: &mut TcpStream) -> Result<Self, CallRefused> {
+        let nonce = nonce().map_err(|fault| CallRefused::Ever(fault.to_string()))?;
         let hello = hello.encode(nonce);
-        say(stream, &hello).map_err(Refused::Now)?;
+        say(stream, &hello).map_err(CallRefused::Now)?;
         let answer = PartialRead::new();
         Ok(Caller { hello, answer })
     }
 
     /// Hears the answer; true when both have proved what they know.
-    pub fn go(&mut self, token: &Token, stream: &mut TcpStream) -> Result<bool, Refused> {
+    pub fn go(&mut self, token: &Token, stream: &mut TcpStream) -> Result<bool, CallRefused> {
         let heard = self.answer.hear(stream).map(|answer| answer.copied());
         if !self.answer.may_begin_with(&HOST) {
             let text = "whoever listens there does not say what ranks say";
-            return Err(Refused::Ever(text.into()));
+            return Err(CallRefused::Ever(text.into()));
         }
-        let Some(answer) = heard.map_err(Refused::Now)? else {
+        let Some(answer) = heard.map_err(CallRefused::Now)? else {
             return Ok(false);
         };
         let mut rest = &answer[8..];
@@ -169,9 +169,9 @@ impl Caller {
         let said = say(stream, &verdict);
         if !knows {
             let text = "the token differs: whoever listens there does not know this rank's";
-            return Err(Refused::Ever(text.into()));
+            return Err(CallRefused::Ever(text.into()));
         }
-        said.map_err(Refused::Now)?;
+        said.map_err(CallRefused::Now)?;
         Ok(true)
     }
 }

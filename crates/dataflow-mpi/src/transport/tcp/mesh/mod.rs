@@ -32,10 +32,10 @@ mod join;
 mod lead;
 mod room;
 
-pub(super) use call::{Call, Called};
+pub(super) use call::{Called, MeshCall};
 pub(super) use control::Control;
 pub(super) use door::{Door, Guest};
-pub(super) use handshake::{Hello, Refused};
+pub(super) use handshake::{CallRefused, Hello};
 pub(super) use room::widen;
 
 use super::{Tcp, Token};
