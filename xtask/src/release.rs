@@ -72,7 +72,10 @@ pub fn command() -> ExitCode {
     steps.close()
 }
 
-fn faults(packages: &[PublishedPackage], look: impl Fn(&PublishedPackage) -> Vec<String>) -> Outcome {
+fn faults(
+    packages: &[PublishedPackage],
+    look: impl Fn(&PublishedPackage) -> Vec<String>,
+) -> Outcome {
     Outcome::from_faults(packages.iter().flat_map(look).collect())
 }
 
