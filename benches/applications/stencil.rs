@@ -26,6 +26,7 @@ pub fn race(n: usize, rounds: usize) -> Outcome<Row> {
     let depth = default_depth(n, layers, 2);
     for (name, blocks, depth) in [
         ("blocks of 64³, plain order", cubes, 1),
+        ("thick layers, plain order", Counts([10, 1, 1]), 1),
         ("layers, plain order", layers, 1),
         ("layers, the cache's order", layers, depth),
     ] {

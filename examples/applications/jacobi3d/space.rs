@@ -253,9 +253,13 @@ impl TaskSpace for Jacobi {
 
     /// Layers of blocks along the first axis, and `depth` sweeps behind one another on them: sweep `t` of
     /// a pass on layer `i` comes with sweep `t − 1` on layer `i + 1`, right after it, so that what is read
-    /// was written not long before. With `depth` 1 the order is that of a plain loop.
+    /// was written not long before. With `depth` 1 the blocks of a sweep are equally urgent, so that they stay
+    /// with the worker that swept them last.
     fn priority(&self, task: Task) -> i64 {
         let (s, [i, ..]) = parts(task);
+        if self.depth == 1 {
+            return -i64::from(s);
+        }
         let depth = i64::from(self.depth);
         // `Start` comes before the first pass.
         let (pass, t) = (
