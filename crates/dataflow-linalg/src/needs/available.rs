@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 /// where a control group sets a limit, or a shell on the process (`ulimit -v`). 64 GiB where none can be
 /// read.
 ///
+/// A shell's limit is one on addresses, and counts what is only reserved too: stacks of threads, arenas of the
+/// allocator. [`Needs`](super::Needs) know nothing of these, and
+/// [`expect_room`](super::Needs::expect_room) looks at what is held alone: just below such a limit a run may
+/// be let in and fail.
+///
 /// # Source
 /// Linux: `MemAvailable`, `VmSize` and limits of proc(5); memory.max, memory.current and memory.stat of control groups
 /// v2, memory.limit_in_bytes of v1.
