@@ -274,6 +274,21 @@ fn wrong_costs_and_questions_are_refused() {
     );
     assert_eq!(failed.object()["error"]["kind"], "wrong_costs");
     assert!(failed.stderr.contains("no `tcp`"), "{}", failed.stderr);
+    // The clock of virtual time overflowed, or ranks beat in it for hours of real time.
+    for (at, takes, ranks, says) in [
+        (0, "\"nanoseconds\": 1e18", "1", "0 to 8.64e13, a day"),
+        (1, "\"gflops\": 1e-12", "2", "a task Potrf would take"),
+    ] {
+        let text = format!(
+            "{{ \"kernels\": [ {{ {takes} }} ], \"networks\": {{ \"local\": \
+             {{ \"latency_nanoseconds\": 500, \"bytes_per_second\": 1e10 }} }} }}"
+        );
+        let file = written(&format!("endless{at}.json"), &text);
+        let failed = simulated("cholesky --n 50", &file, &["--ranks", ranks]);
+        assert_eq!(failed.object()["error"]["kind"], "wrong_costs", "{takes}");
+        let line = failed.error_line();
+        assert!(line.contains(says) && line.contains("a day"), "{line}");
+    }
     let few = r#"{ "kernels": [ { "graph": "cholesky", "gflops": 1 } ] }"#;
     let failed = simulated("qr --n 50", &written("few.json", few), &[]);
     assert_eq!(failed.object()["error"]["kind"], "wrong_costs");

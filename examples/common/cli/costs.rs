@@ -37,7 +37,9 @@
 //!   `round_nanoseconds` (1000). Without it a rank has one queue, and all memory is equally near.
 //! - `spread` is half the range between the quartiles, as a share of the median; times are drawn with it.
 //! - A host has at most 65536 cores.
-//! - What is unknown, missing or negative is refused, with its place in the file.
+//! - No time is longer than a day, or 1000 ns for a byte from another node, and bytes travel at 1000 a
+//!   second at least: ranks that wait in virtual time look at their clocks every second, and a run ends.
+//! - What is unknown, missing, negative or too much is refused, with its place in the file.
 
 use dataflow::numa::{Policy, Topology};
 use dataflow::simulate::{self, Cluster, MessageCosts, Weather};
@@ -144,9 +146,9 @@ struct Line {
     ranks: Option<usize>,
     #[serde(default, deserialize_with = "some_positive_count")]
     workers: Option<usize>,
-    #[serde(default, deserialize_with = "some_not_negative")]
+    #[serde(default, deserialize_with = "some_time")]
     nanoseconds: Option<f64>,
-    #[serde(default, deserialize_with = "some_not_negative")]
+    #[serde(default, deserialize_with = "some_time")]
     fixed_nanoseconds: Option<f64>,
     #[serde(default, deserialize_with = "some_positive")]
     flops: Option<f64>,
@@ -154,7 +156,7 @@ struct Line {
     gflops: Option<f64>,
     #[serde(default, deserialize_with = "not_negative")]
     spread: f64,
-    #[serde(default, deserialize_with = "some_not_negative")]
+    #[serde(default, deserialize_with = "some_time")]
     cold_nanoseconds: Option<f64>,
 }
 
@@ -201,13 +203,13 @@ impl TryFrom<Line> for Kernel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub task_nanoseconds: f64,
     /// Of each edge that leaves a task.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub edge_nanoseconds: f64,
     /// Of a run on one rank, before its first task and after its last.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub run_nanoseconds: f64,
 }
 
@@ -217,11 +219,15 @@ pub struct Overhead {
 pub struct Numa {
     #[serde(deserialize_with = "some_cores")]
     pub cores: Vec<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "some_distances",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub distances: Option<Vec<Vec<u32>>>,
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time_of_a_byte")]
     pub remote_nanoseconds_per_byte: f64,
-    #[serde(default = "microsecond", deserialize_with = "positive")]
+    #[serde(default = "microsecond", deserialize_with = "positive_time")]
     pub round_nanoseconds: f64,
 }
 
@@ -282,42 +288,42 @@ impl Numa {
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// L.
-    #[serde(deserialize_with = "not_negative")]
+    #[serde(deserialize_with = "time")]
     pub latency_nanoseconds: f64,
     /// 1 ÷ G.
-    #[serde(deserialize_with = "positive")]
+    #[serde(deserialize_with = "bytes_a_second")]
     pub bytes_per_second: f64,
     /// o of the sender.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub send_nanoseconds: f64,
     /// o of the receiver.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub receive_nanoseconds: f64,
     /// How long who waits for messages looks before it falls asleep, and how long it then takes to get up.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub awake_nanoseconds: f64,
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub waking_nanoseconds: f64,
     /// Of a task, beside what it takes on one rank: its worker looks for messages.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub task_nanoseconds: f64,
     /// Of a run on several ranks, before its first task and after its last, beside its messages.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub run_nanoseconds: f64,
     /// g.
-    #[serde(default, deserialize_with = "not_negative")]
+    #[serde(default, deserialize_with = "time")]
     pub gap_nanoseconds: f64,
     /// At which packets are copied at both ends; none if absent.
     #[serde(
         default,
-        deserialize_with = "some_positive",
+        deserialize_with = "some_bytes_a_second",
         skip_serializing_if = "Option::is_none"
     )]
     pub copied_bytes_per_second: Option<f64>,
     /// At which data are copied at both ends, where processors carry them; none if absent.
     #[serde(
         default,
-        deserialize_with = "some_positive",
+        deserialize_with = "some_bytes_a_second",
         skip_serializing_if = "Option::is_none"
     )]
     pub data_copied_bytes_per_second: Option<f64>,
@@ -587,6 +593,40 @@ fn not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     allowed(number, number >= 0.0, "a number of at least 0")
 }
 
+/// The longest time that a file says, and that a task takes: nanoseconds.
+pub const DAY: f64 = 8.64e13;
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    let is_one = (0.0..=DAY).contains(&number);
+    allowed(number, is_one, "a number from 0 to 8.64e13, a day")
+}
+
+fn positive_time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    let is_one = number > 0.0 && number <= DAY;
+    allowed(number, is_one, "a number above 0, to 8.64e13, a day")
+}
+
+fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    time(from).map(Some)
+}
+
+fn time_of_a_byte<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    let is_one = (0.0..=1000.0).contains(&number);
+    allowed(number, is_one, "a number from 0 to 1000")
+}
+
+fn bytes_a_second<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    allowed(number, number >= 1000.0, "a number of at least 1000")
+}
+
+fn some_bytes_a_second<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    bytes_a_second(from).map(Some)
+}
+
 fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let number = f64::deserialize(from)?;
     allowed(number, number > 0.0, "a number above 0")
@@ -595,10 +635,6 @@ fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 fn positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     let number = usize::deserialize(from)?;
     allowed(number as f64, number > 0, "a whole number above 0").map(|_| number)
-}
-
-fn some_not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    not_negative(from).map(Some)
 }
 
 fn some_positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
@@ -639,6 +675,13 @@ fn some_cores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<usize>, D::Error
         .iter()
         .fold(0, |all: usize, own| all.saturating_add(*own));
     host(all).map(|_| cores)
+}
+
+fn some_distances<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Vec<u32>>>, D::Error> {
+    let rows = Vec::<Vec<u32>>::deserialize(from)?;
+    let farthest = rows.iter().flatten().max().copied().unwrap_or(0);
+    let what = "a number from 0 to 255, as in SLIT";
+    allowed(farthest.into(), farthest <= 255, what).map(|_| Some(rows))
 }
 
 fn microsecond() -> f64 {

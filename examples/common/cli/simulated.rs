@@ -6,7 +6,7 @@
 //! # Elsewhere
 //! Counts: [`counts`](super::counts). What bodies and messages take: [`costs`](super::costs).
 
-use super::costs::{Asked, CostFile, Pace, WrongCosts};
+use super::costs::{Asked, CostFile, DAY, Pace, WrongCosts};
 use super::counts::{COUNTS_ONLY, count};
 use super::settings::{Drive, ROOM, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome};
@@ -421,12 +421,15 @@ struct Bodies {
 
 /// What the tasks of a class take.
 struct Body {
+    class: String,
     /// A class without arithmetic takes nothing, unless the file says otherwise.
     pace: Result<Pace, WrongCosts>,
     /// How many have begun.
     begun: AtomicUsize,
     /// Whether a time was asked for that nobody knows.
     is_unknown: AtomicBool,
+    /// Nanoseconds of the latest task that would take too long, if any would.
+    too_long: AtomicU64,
 }
 
 impl Bodies {
@@ -445,9 +448,11 @@ impl Bodies {
             })
         };
         let classes = about.classes().iter().map(|class| Body {
+            class: class.name.clone(),
             pace: pace(&class.name),
             begun: AtomicUsize::default(),
             is_unknown: AtomicBool::default(),
+            too_long: AtomicU64::default(),
         });
         Bodies {
             classes: classes.collect(),
@@ -477,12 +482,28 @@ impl Bodies {
         let runtime = self.task + self.edge * edges.0 as f64;
         let time = own.saturating_add(Duration::from_nanos(runtime.round() as u64));
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        // The run goes on without it to its end, where it is refused.
+        if nanoseconds as f64 > DAY {
+            body.too_long.store(nanoseconds, Ordering::Relaxed);
+            return Duration::ZERO;
+        }
         self.busy.fetch_add(nanoseconds, Ordering::Relaxed);
         time
     }
 
-    /// Whether all that was asked for is known.
+    /// Whether all that was asked for is known, and no task takes too long.
     fn were_known(&self) -> Result<(), WrongCosts> {
+        for body in &self.classes {
+            let nanoseconds = body.too_long.load(Ordering::Relaxed);
+            if nanoseconds > 0 {
+                let class = &body.class;
+                let text = format!(
+                    "a task {class} would take {:e} ns (at most {DAY:e}, a day)",
+                    nanoseconds as f64
+                );
+                return Err(WrongCosts(text));
+            }
+        }
         let unknown = |body: &&Body| body.is_unknown.load(Ordering::Relaxed);
         let unknown = self.classes.iter().find(unknown);
         match unknown.map(|body| body.pace.clone()) {

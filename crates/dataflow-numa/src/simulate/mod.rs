@@ -39,7 +39,11 @@ use machine::VirtualMachine;
 use std::fmt;
 use std::time::Duration;
 
-/// What tasks and bytes cost.
+/// No cost is higher, in seconds: nobody simulates such a machine, and sums of times stay below the end of
+/// virtual time.
+const DAY: f64 = 86_400.0;
+
+/// What tasks and bytes cost: each at most a day.
 ///
 /// # Examples
 /// See [`simulate`](simulate()).
@@ -104,7 +108,7 @@ pub struct Simulated {
 pub enum SimulateError {
     /// Zero workers run nothing.
     NoWorkers,
-    /// A cost is negative or no number.
+    /// A cost is negative, longer than a day, or no number.
     WrongCost {
         /// Which one.
         name: &'static str,
@@ -133,7 +137,10 @@ impl fmt::Display for SimulateError {
         match self {
             SimulateError::NoWorkers => f.write_str("0 workers run nothing (1 at least)"),
             SimulateError::WrongCost { name, value } => {
-                write!(f, "the cost {name} is {value} (must be 0 or more)")
+                write!(
+                    f,
+                    "the cost {name} is {value} (must be 0 to {DAY} s, a day)"
+                )
             }
             SimulateError::NoCost { class, costs } => write!(
                 f,
@@ -202,7 +209,7 @@ impl Costs {
         ];
         match classes
             .chain(others)
-            .find(|&(_, value)| value.is_nan() || value < 0.0)
+            .find(|(_, value)| !(0.0..=DAY).contains(value))
         {
             Some((name, value)) => Err(SimulateError::WrongCost { name, value }),
             None => Ok(()),

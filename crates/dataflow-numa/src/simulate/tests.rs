@@ -607,7 +607,11 @@ fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
         round: -1.0,
         ..costs()
     };
-    assert!(run(1, negative).contains("round is -1 (must be 0 or more)"));
+    assert!(run(1, negative).contains("round is -1 (must be 0 to 86400 s, a day)"));
+    // Durations and clocks stood still at their largest value, and a wrong time was told.
+    let mut endless = costs();
+    endless.classes[1] = 1e18;
+    assert!(run(1, endless).contains("of a class is 1000000000000000000 (must be 0 to 86400 s"));
     let mut without_gemm = costs();
     without_gemm.classes.pop();
     assert!(run(1, without_gemm).contains("class Gemm"));
