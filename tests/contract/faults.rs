@@ -25,15 +25,31 @@ fn a_rank_that_does_not_start_is_told_with_its_cause_and_its_object() {
 /// Of two ranks both printed one, for neither knew that it was one of two.
 #[test]
 fn of_ranks_that_a_launcher_started_in_vain_only_the_first_prints_an_object() {
-    for variables in [
-        "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=",
-        "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=",
+    let two = "OMPI_COMM_WORLD_SIZE=2";
+    for (variables, says) in [
+        // So nothing is launched, with MPI neither.
+        (
+            format!("DATAFLOW_EXPECTED_RANKS=two {two} OMPI_COMM_WORLD_RANK="),
+            "\"two\"",
+        ),
+        (
+            "DATAFLOW_EXPECTED_RANKS=two SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=".into(),
+            "\"two\"",
+        ),
+        // Which rank it is it knows all the same.
+        (
+            format!("{two} OMPI_COMM_WORLD_LOCAL_SIZE=none OMPI_COMM_WORLD_RANK="),
+            "\"none\"",
+        ),
+        (
+            "DATAFLOW_TCP_RANKS=2 DATAFLOW_TCP_ROOT=nowhere DATAFLOW_TCP_RANK=".into(),
+            "\"nowhere\"",
+        ),
     ] {
         for rank in [0, 1] {
-            // So nothing is launched, with MPI neither.
-            let launcher = format!("export DATAFLOW_EXPECTED_RANKS=two {variables}{rank}");
+            let launcher = format!("export {variables}{rank}");
             let ended = run_with(&launcher, "cholesky", &["--n", "40", "--json"]);
-            assert!(ended.error_line().contains("\"two\""), "{}", ended.stderr);
+            assert!(ended.error_line().contains(says), "{}", ended.stderr);
             assert_eq!(ended.status, 1, "{launcher}");
             match rank {
                 0 => ended.says_what_failed(&ended.object()),

@@ -723,8 +723,8 @@ impl Flags {
     /// Which rank this process was to become, as far as it was told.
     pub(super) fn own_rank(&self) -> Rank {
         let variable = |name: &str| std::env::var(name).ok();
-        let seat = || Some(Seat::of(variable).ok()??.rank);
-        let launched = || Some(Launched::of(variable).ok()??.rank);
+        let seat = || Seat::rank_of(variable);
+        let launched = || Launched::rank_of(variable);
         let rank = self.rank.map(Rank);
         rank.or_else(seat).or_else(launched).unwrap_or_default()
     }

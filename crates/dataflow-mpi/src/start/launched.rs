@@ -62,19 +62,24 @@ impl Launched {
     /// # Ok::<(), dataflow_core::Error>(())
     /// ```
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
-        let has = |name: &str| variable(name).is_some();
-        let names = if has("OMPI_COMM_WORLD_RANK") {
-            &OPEN_MPI
-        } else if has("PMI_RANK") && (has("MPI_LOCALRANKID") || !has("SLURM_STEP_NUM_TASKS")) {
-            // Inside Slurm too: Hydra starts its own ranks, which have Slurm's variables beside.
-            &HYDRA
-        } else if has("SLURM_STEP_NUM_TASKS") && has("SLURM_PROCID") {
-            // Only inside a step of srun: a batch script by itself is no rank.
-            &SLURM
-        } else {
-            return Ok(None);
-        };
-        names.read(&variable).map(Some)
+        let names = LauncherVariables::of(&variable);
+        names.map(|names| names.read(&variable)).transpose()
+    }
+
+    /// Which rank a launcher says that this process is, whatever else it says: for whom there is only an error
+    /// to tell, and one rank to tell it. `None` if there was no launcher, or its rank is no number.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_mpi::start::Launched;
+    /// // It has not said how many ranks there are.
+    /// let variable = |name: &str| (name == "PMI_RANK").then(|| "3".to_string());
+    /// assert!(Launched::of(variable).is_err());
+    /// assert_eq!(Launched::rank_of(variable).map(|rank| rank.0), Some(3));
+    /// ```
+    pub fn rank_of(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
+        let names = LauncherVariables::of(&variable)?;
+        variable(names.rank)?.trim().parse().ok().map(Rank)
     }
 }
 
@@ -112,6 +117,22 @@ const SLURM: LauncherVariables = LauncherVariables {
 };
 
 impl LauncherVariables {
+    /// Those of the launcher that has started this process.
+    fn of(variable: &impl Fn(&str) -> Option<String>) -> Option<&'static Self> {
+        let has = |name: &str| variable(name).is_some();
+        if has("OMPI_COMM_WORLD_RANK") {
+            Some(&OPEN_MPI)
+        } else if has("PMI_RANK") && (has("MPI_LOCALRANKID") || !has("SLURM_STEP_NUM_TASKS")) {
+            // Inside Slurm too: Hydra starts its own ranks, which have Slurm's variables beside.
+            Some(&HYDRA)
+        } else if has("SLURM_STEP_NUM_TASKS") && has("SLURM_PROCID") {
+            // Only inside a step of srun: a batch script by itself is no rank.
+            Some(&SLURM)
+        } else {
+            None
+        }
+    }
+
     fn read(&self, variable: &impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
         let text = |name: &str| {
             let missing = || {

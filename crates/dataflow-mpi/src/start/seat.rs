@@ -87,6 +87,12 @@ impl Seat {
         seat.checked().map(Some)
     }
 
+    /// Which rank the environment says that this process is, whatever else it says, as
+    /// [`Launched::rank_of`](super::Launched::rank_of). `None` if no rank is set there, or it is no number.
+    pub fn rank_of(variable: impl Fn(&str) -> Option<String>) -> Option<Rank> {
+        read(RANK, &variable(RANK)?).ok().map(Rank)
+    }
+
     /// The seat of a rank among hosts: their addresses by rank, rank 0's with its port.
     ///
     /// A host whose own name leads back to itself (`127.0.1.1`, as Debian writes into `/etc/hosts`),
