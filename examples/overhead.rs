@@ -8,6 +8,7 @@ mod spread;
 
 use clap::ValueEnum;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings, process};
+use common::problem::SLOT;
 use common::shapes::{
     Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
 };
@@ -87,12 +88,26 @@ fn overhead(
         outcome.set("shape", name.get_name());
     }
     outcome.set("size", own.size);
+    expect_room(&own, runtime)?;
     match own.data {
         Data::None => with_data::<()>(settings, runtime, outcome),
         Data::Moved => with_data::<Moved>(settings, runtime, outcome),
         Data::Shared => with_data::<Shared>(settings, runtime, outcome),
         Data::Updated => with_data::<Updated>(settings, runtime, outcome),
     }
+}
+
+/// Refuses more data at home than there is room for: every rank has a slot for each.
+fn expect_room(own: &Own, runtime: &Runtime) -> Result<(), Failure> {
+    let size = u128::from(own.size);
+    let slots = match (own.data, own.shape) {
+        (Data::None, _) | (_, Shape::Independent | Shape::Chain | Shape::Stencil) => return Ok(()),
+        (_, Shape::Wavefront) => 2 * size,
+        (_, Shape::Cholesky) => size * (size + 1) / 2,
+    };
+    // The number that a slot holds, and its count of readers.
+    let bytes = slots * (SLOT + 24);
+    common::problem::expect_room(&format!("--size {size}"), bytes, runtime)
 }
 
 fn with_data<D: Carried + Wire>(

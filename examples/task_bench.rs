@@ -97,6 +97,7 @@ pub(crate) fn task_bench(
     ] {
         outcome.set(key, value);
     }
+    expect_room(&graph, settings.own.bytes, runtime)?;
     let bench = Bench {
         settings,
         runtime,
@@ -109,6 +110,31 @@ pub(crate) fn task_bench(
     outcome.flops = Some(kernel.flops() * measured.tasks as f64);
     outcome.measured = Some(measured);
     Ok(())
+}
+
+/// Refuses payloads, or inputs by name, for which there is no room: of a point those that it reads and makes;
+/// and where points read their neighbours', one for each of a rank's points or for each step, in whatever order
+/// they run, as many as a pyramid needs pebbles.
+fn expect_room(graph: &Graph, bytes: u32, runtime: &Runtime) -> Result<(), Failure> {
+    /// An input as the space describes it, and its name.
+    const INPUT: u128 = 32;
+    let Graph { width, steps, .. } = *graph;
+    let inputs = match graph.pattern {
+        _ if steps == 1 => 0,
+        Pattern::RandomNearest => 1, // the others are picked by chance
+        _ => graph.n_places().min(width),
+    };
+    let base = match graph.pattern {
+        Pattern::Stencil | Pattern::PeriodicStencil => width,
+        Pattern::Dom => width.min(steps.div_ceil(2)),
+        _ => 1,
+    };
+    let pyramid = u128::from(base).div_ceil(runtime.n_ranks() as u128);
+    let inputs = u128::from(inputs);
+    let there = pyramid.min(steps.into()).max(inputs + 1);
+    let payloads = there * u128::from(bytes);
+    let asked = format!("--width {width} --bytes {bytes}");
+    common::problem::expect_room(&asked, payloads + inputs * INPUT, runtime)
 }
 
 impl Own {

@@ -25,6 +25,7 @@ pub mod sweep;
 use common::cli::counts::is_counts_only;
 use common::cli::settings::at_least_one;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings, record};
+use common::problem::SLOT;
 use common::variant::run_variant;
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::digest::Digest;
@@ -133,6 +134,7 @@ pub fn solve(
     let own = &settings.own;
     own.expect_a_look()?;
     let (grid, depth) = cut(settings, runtime, outcome)?;
+    expect_room(&grid, settings.simulate.is_none(), runtime)?;
     let space = || {
         let of = (grid, Problem::new(own.problem, grid.n));
         let memory = runtime.memory();
@@ -194,6 +196,17 @@ fn cut(
     outcome.set("depth", depth);
     outcome.set("problem", format!("{:?}", own.problem).to_lowercase());
     Ok((grid, depth))
+}
+
+/// Refuses more blocks and cells than there is room for; what is not run has no cells.
+fn expect_room(grid: &Grid, is_run: bool, runtime: &Runtime) -> Result<(), Failure> {
+    let Grid { n, blocks, .. } = *grid;
+    // Each block has a slot, and one for each of its sides; a cell is there as it is and as it was.
+    let slots = 7 * blocks.product() as u128 * SLOT;
+    let cells = (n as u128).pow(3) * 2 * size_of::<f64>() as u128;
+    let own = cells.div_ceil(runtime.n_ranks() as u128);
+    let bytes = if is_run { slots + own } else { slots };
+    common::problem::expect_room(&format!("--n {n} --blocks {blocks}"), bytes, runtime)
 }
 
 /// What the sweeps came to.

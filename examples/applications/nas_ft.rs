@@ -22,6 +22,7 @@ pub mod space;
 use common::cli::counts::is_counts_only;
 use common::cli::settings::{Grid, Variant};
 use common::cli::{self, Example, Failure, Outcome, Settings};
+use common::problem::SLOT;
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;
@@ -105,6 +106,7 @@ pub fn transform(
     );
     outcome.set("size", extent.to_string());
     outcome.set("blocks", format!("{}x{}", blocks[0], blocks[1]));
+    expect_room(settings, blocks, runtime)?;
     let space = |stale| Transforms::new(own.problem(), blocks, n_ranks, runtime.memory(), stale);
     if settings.simulate.is_some() {
         return is_counts_only(&space(false), settings, outcome).map(drop);
@@ -120,6 +122,34 @@ pub fn transform(
         Some(transforms) => tell(settings, runtime, outcome, &transforms),
         None => Ok(()),
     }
+}
+
+/// Arrays of N complex numbers that all ranks hold at once, at least: U, and the pieces of a step; with the
+/// variant `ideal` those that are read in their place. What is not run has none.
+fn n_arrays(settings: &Settings<Own>) -> u128 {
+    match (settings.simulate, settings.variant) {
+        (Some(_), _) => 0,
+        (None, Variant::Ideal) => 3,
+        (None, _) => 2,
+    }
+}
+
+/// Refuses more blocks and arrays than there is room for.
+fn expect_room(
+    settings: &Settings<Own>,
+    [planes, sheets]: [usize; 2],
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let problem = settings.own.problem();
+    let slots = problem.steps as u128 + planes as u128 * (sheets as u128 + 2);
+    let array: u128 = problem.extent.0.iter().map(|&n| n as u128).product();
+    let bytes = n_arrays(settings) * array * size_of::<c64>() as u128;
+    let own = bytes.div_ceil(runtime.n_ranks() as u128);
+    let asked = match settings.own.size {
+        None => format!("--class {:?}", settings.own.class),
+        Some(extent) => format!("--size {extent}"),
+    };
+    common::problem::expect_room(&asked, slots * SLOT + own, runtime)
 }
 
 /// Everything about the result.

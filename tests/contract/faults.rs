@@ -161,6 +161,46 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
             &["blackscholes", "--options", most, "--nb", most],
         ),
         ("--swaptions", &["swaptions", "--swaptions", "4000000000"]),
+        ("--n", &["jacobi3d", "--n", "100000"]),
+        (
+            "--blocks",
+            &["jacobi3d", "--n", "8191", "--blocks", "8191x8191x8191"],
+        ),
+        (
+            "--blocks",
+            &[
+                "jacobi3d",
+                "--n",
+                "8191",
+                "--blocks",
+                "8191x8191x8191",
+                "--simulate",
+                "counts",
+            ],
+        ),
+        ("--size", &["nas_ft", "--size", "65536x65536x65536"]),
+        (
+            "--bytes",
+            &["task_bench", "--width", "16777216", "--bytes", "4294967295"],
+        ),
+        (
+            "--bytes",
+            &[
+                "task_bench",
+                "--pattern",
+                "all_to_all",
+                "--width",
+                "16777216",
+                "--bytes",
+                "4294967295",
+            ],
+        ),
+        (
+            "--size",
+            &[
+                "overhead", "--shape", "cholesky", "--data", "moved", "--size", "4000000",
+            ],
+        ),
         (
             "--nodes",
             &[
@@ -172,7 +212,12 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
             ],
         ),
     ] {
-        let ended = run(of[0], &[&of[1..], &["--json"]].concat());
+        let flags = [&of[1..], &["--json"]].concat();
+        // One that asked for nothing would take the machine's memory.
+        let ended = match cfg!(target_os = "linux") {
+            true => run_with("ulimit -v 16000000", of[0], &flags),
+            false => run(of[0], &flags),
+        };
         let object = ended.object();
         ended.says_what_failed(&object);
         assert_eq!(object["error"]["kind"], "does_not_fit", "{of:?}");

@@ -12,7 +12,7 @@ mod plan;
 mod report;
 
 pub use matrix::{File, Generated, Kind, Matrix, is_hermitian};
-pub use plan::{OF_A_TASK, expect_room, then_checked};
+pub use plan::{OF_A_TASK, SLOT, expect_room, then_checked};
 pub use report::{digest, digest_of_all, digest_of_upper, in_numbers, judge};
 
 use super::cli;

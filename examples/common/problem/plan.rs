@@ -21,6 +21,9 @@ pub fn memory_of(runtime: &Runtime) -> u64 {
     free / runtime.n_ranks_here() as u64
 }
 
+/// Bytes of a slot of a store, at least.
+pub const SLOT: u128 = 40;
+
 /// Refuses what this rank would hold outside of matrices, as far as it is known before it is made, if there is
 /// no room for so many bytes; `asked` are the words that asked for it.
 pub fn expect_room(asked: &str, bytes: u128, runtime: &Runtime) -> Result<(), Failure> {
