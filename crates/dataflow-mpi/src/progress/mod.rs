@@ -149,17 +149,25 @@ impl MessageProgress {
             let felt = moving.feel_pulse(now);
             let mut commands = std::mem::take(&mut moving.commands);
             self.movers.take(&mut commands);
-            let mut once = !commands.is_empty();
+            let has_said = !commands.is_empty();
             commands
                 .drain(..)
                 .for_each(|command| moving.obey(command, now));
             moving.commands = commands;
-            once |= moving.listen(now);
+            // What is posted leaves before what has come is heeded: another rank may wait for it.
+            if has_said {
+                moving.depot.drive_in(haste, now);
+                moving.act(self.settings.warn);
+            }
+            let has_heard = moving.listen(now);
+            let mut once = has_said || has_heard;
             // A look in vain is cheap: workers look again and again.
             if once || felt || moving.due.is_some_and(|due| due <= now) {
-                moving.depot.drive_in(haste, now);
+                if has_heard || !has_said {
+                    moving.depot.drive_in(haste, now);
+                    once |= moving.act(self.settings.warn);
+                }
                 moving.due = moving.depot.wakes(now);
-                once |= moving.act(self.settings.warn);
                 delivered = std::mem::take(&mut moving.has_delivered);
                 if delivered {
                     self.waits.end(now);
