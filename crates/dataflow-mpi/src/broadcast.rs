@@ -93,6 +93,13 @@ impl BranchReach {
 impl TreeShape {
     /// The branches of a tree over those who get a datum, from the rank that has it.
     pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 8]> {
+        if self == TreeShape::Star {
+            let leaf = |&to: &Rank| Branch {
+                to,
+                below: SmallVec::new(),
+            };
+            return to.iter().map(leaf).collect();
+        }
         let n = to.len() + 1;
         let branch = |position| {
             let mut all = self.under(position, n).map(|position| to[position - 1]);

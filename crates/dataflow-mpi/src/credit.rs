@@ -11,6 +11,14 @@
 /// No credit is larger: what travels inside of one message is counted in 32 bits.
 pub const MOST: usize = 1 << 30;
 
+/// Half of a credit is worth a packet.
+pub const ALONE: u64 = 2;
+/// An eighth is worth a message in a packet that leaves anyway: to say it and to heed it takes some 500 instructions, a
+/// tenth of what a small parcel takes on both ranks together.
+pub const ALONG: u64 = 8;
+/// All that is owed.
+pub const ALL: u64 = u64::MAX;
+
 /// One rank's credit with another, and the other's with it.
 #[derive(Clone, Debug)]
 pub struct Credit {
@@ -67,10 +75,10 @@ impl Credit {
         owed_none && bytes > 0
     }
 
-    /// What to tell the other rank, if it is worth a packet, or one leaves `anyway`.
-    pub fn due(&mut self, anyway: bool) -> Option<u64> {
+    /// What to tell the other rank, if it is owed word of one of so many parts of its credit.
+    pub fn due(&mut self, parts: u64) -> Option<u64> {
         let owed = self.arrived - self.told;
-        let due = owed > 0 && (anyway || owed.saturating_mul(2) >= self.most);
+        let due = owed > 0 && owed.saturating_mul(parts) >= self.most;
         if due {
             self.told = self.arrived;
         }
@@ -107,13 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn half_the_credit_is_worth_a_packet_and_less_goes_along_with_another() {
+    fn half_the_credit_is_worth_a_packet_and_an_eighth_goes_along_with_another() {
         let mut credit = Credit::new(100);
-        assert!(!credit.arrived(0) && credit.arrived(49));
-        assert_eq!(credit.due(false), None);
-        assert_eq!(credit.due(true), Some(49));
-        assert_eq!(credit.due(true), None);
+        assert!(!credit.arrived(0) && credit.arrived(12));
+        assert_eq!(credit.due(ALONG), None);
+        assert!(!credit.arrived(1));
+        assert_eq!(credit.due(ALONE), None);
+        assert_eq!(credit.due(ALONG), Some(13));
+        assert_eq!(credit.due(ALL), None);
         assert!(credit.arrived(30) && !credit.arrived(20));
-        assert_eq!(credit.due(false), Some(99));
+        assert_eq!(credit.due(ALONE), Some(63));
+        assert!(credit.arrived(1));
+        assert_eq!(credit.due(ALL), Some(64));
     }
 }

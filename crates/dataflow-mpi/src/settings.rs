@@ -124,6 +124,13 @@ impl Settings {
         self.beat.min(RAREST_BEAT) / 20
     }
 
+    /// How often to look at the clock. By default a twentieth of the beat is those 50 ms: ranks that
+    /// hardly beat hardly look.
+    pub(crate) fn pace(&self) -> Duration {
+        let longest = Duration::from_millis(50).max(self.pause());
+        longest.min(self.beat / 2).min(self.silence / 8)
+    }
+
     /// What ranks must agree on, by name and value: for trees and credits to fit together, and for a rank
     /// to beat as often as the others listen for it.
     pub(crate) fn agreed(&self) -> [(&'static str, String); 5] {

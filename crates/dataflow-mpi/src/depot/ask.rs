@@ -7,6 +7,7 @@
 //! While more has come than tasks use, neither is done, unless nothing can run without or the run has ended.
 
 use super::{Action, Depot};
+use crate::credit;
 use crate::wire::Message;
 use std::time::Duration;
 
@@ -71,18 +72,22 @@ impl Depot {
         }
     }
 
-    /// Returns credit: by the half, along with other messages, or all of it.
+    /// Returns credit: by the half, by the eighth along with other messages, or all of it.
     ///
     /// None while more has come than is used, or too much is to go on from here: then what is small is
     /// announced and asked for, too.
     pub(super) fn flush_credit(&mut self, all: bool) {
-        if (self.is_sated() || self.is_laden()) && !all {
+        if self.owing.is_empty() || (self.is_sated() || self.is_laden()) && !all {
             return;
         }
         let mut owing = std::mem::take(&mut self.owing);
         owing.retain(|&to| {
-            let anyway = all || self.outbox.waits_for(to);
-            let due = self.run.peer(to).credit.due(anyway);
+            let parts = match self.outbox.waits_for(to) {
+                _ if all => credit::ALL,
+                true => credit::ALONG,
+                false => credit::ALONE,
+            };
+            let due = self.run.peer(to).credit.due(parts);
             if let Some(arrived) = due {
                 self.counters.credits_sent += 1;
                 self.say(to, Message::Credit { arrived });

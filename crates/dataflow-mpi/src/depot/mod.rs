@@ -81,6 +81,8 @@ pub struct Depot {
     totals: Counters,
     actions: VecDeque<Action>,
     looked: Option<Duration>,
+    /// From one look at the clock to the next: asked for at every look for messages, so it is kept.
+    pace: Duration,
     tamper: Option<Tamper>,
 }
 
@@ -148,6 +150,7 @@ impl Depot {
     ) -> Self {
         let packet_bytes = settings.packet_bytes.min(limits.message_bytes);
         let family = TreePlace::of(rank, n_ranks);
+        let pace = settings.pace();
         let mut watchdog = Watchdog::new(rank, settings.beat, settings.silence);
         family
             .near()
@@ -180,6 +183,7 @@ impl Depot {
             totals: Counters::default(),
             actions: VecDeque::new(),
             looked: None,
+            pace,
             tamper: None,
         }
     }

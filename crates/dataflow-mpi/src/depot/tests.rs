@@ -393,15 +393,23 @@ fn a_rank_that_computes_is_asked_for_its_pulse_only_now_and_then() {
 }
 
 #[test]
-fn a_little_credit_returns_along_with_another_message() {
+fn an_eighth_of_the_credit_returns_along_with_another_message_and_less_does_not() {
     let mut depots = pair(LIMITS);
     open(&mut depots);
-    depots[0].post(parcel(1, &[10]), false);
-    exchange(&mut depots);
-    assert_eq!(depots[0].counters().credits_came, 0, "not worth a packet");
-    depots[1].post(parcel(0, &[]), false);
-    exchange(&mut depots);
-    assert_eq!(depots[0].counters().credits_came, 1);
+    let settings = Settings::default();
+    let datum = settings.inline_bytes as u64;
+    let eighth = settings.credit_bytes as u64 / 8;
+    let mut say = |from: usize, sizes: &[usize]| {
+        depots[from].post(parcel(1 - from as u32, sizes), false);
+        exchange(&mut depots);
+        depots[0].counters().credits_came
+    };
+    say(0, &[10]);
+    assert_eq!(say(1, &[]), 0, "not worth a message");
+    for _ in 0..eighth.div_ceil(datum) {
+        assert_eq!(say(0, &[datum as usize]), 0, "not worth a packet");
+    }
+    assert_eq!(say(1, &[]), 1);
 }
 
 #[test]

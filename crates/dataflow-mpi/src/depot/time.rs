@@ -30,8 +30,8 @@ impl Depot {
     pub fn wakes(&self, now: Duration) -> Option<Duration> {
         let next = match self.phase {
             Phase::Between if self.broken.is_some() || self.outbox.is_empty() => return None,
-            Phase::Between => now + self.pace(),
-            _ => self.looked.map_or(now, |looked| looked + self.pace()),
+            Phase::Between => now + self.pace,
+            _ => self.looked.map_or(now, |looked| looked + self.pace),
         };
         let wave = self
             .run
@@ -42,23 +42,14 @@ impl Depot {
         // It is not told when a task begins to use what has come, or ends; an idle rank only waits.
         let works = self.phase == Phase::Running && !self.run.pulse.idle;
         let choked = works && self.is_choked();
-        let look = choked.then(|| now + self.pace().min(SATED));
+        let look = choked.then(|| now + self.pace.min(SATED));
         let sooner = [wave, held, look].into_iter().flatten();
         sooner.chain([next]).min()
     }
 
-    /// How often to look at the clock. By default a twentieth of the beat is those 50 ms: ranks that
-    /// hardly beat hardly look.
-    fn pace(&self) -> Duration {
-        let longest = Duration::from_millis(50).max(self.settings.pause());
-        longest
-            .min(self.settings.beat / 2)
-            .min(self.settings.silence / 8)
-    }
-
     fn is_time(&self, now: Duration) -> bool {
         self.looked
-            .is_none_or(|looked| now.saturating_sub(looked) >= self.pace())
+            .is_none_or(|looked| now.saturating_sub(looked) >= self.pace)
     }
 
     /// Does what has become due; to be called after events, and when [told](Self::wakes). All that
