@@ -20,7 +20,7 @@ mod tree;
 
 use cargo::{metadata, wrong_dependencies};
 use circles::{calls_within, circles};
-use markdown::{crowded_headings, is_relative, links, read_map, resolve};
+use markdown::{by_address, crowded_headings, is_relative, links, read_map, resolve};
 use names::{wrong_imports, wrong_types};
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
@@ -471,6 +471,13 @@ fn every_heading_has_a_blank_line_before_it() {
             lines.map(move |line| format!("{file}:{line}: has no blank line before it"))
         });
         crowded.collect()
+        // In documentation of code, where rustdoc resolves all others.
+        for (file, text) in tree.texts("rs") {
+            for (line, link) in links(text) {
+                let fault = by_address(tree, &link).and_then(|_| resolve(tree, file, &link).err());
+                offenders.extend(fault.map(|of| format!("{file}:{line}: link `{link}`: {of}")));
+            }
+        }
     });
 }
 

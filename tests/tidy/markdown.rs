@@ -81,17 +81,17 @@ pub fn links(text: &str) -> Vec<(usize, String)> {
 }
 
 pub fn resolve(tree: &Tree, from: &str, link: &str) -> Result<(), String> {
-    if let Some(path) = by_address(tree, link) {
-        let is_there = tree.has(path);
-        return is_there.then_some(()).ok_or(format!("there is no {path}"));
-    }
-    if link.contains("://") || link.starts_with("mailto:") {
+    let here = by_address(tree, link);
+    if here.is_none() && (link.contains("://") || link.starts_with("mailto:")) {
         return Ok(()); // the world outside is not ours to check
     }
+    let link = here.unwrap_or(link);
     let (path, anchor) = link
         .split_once('#')
         .map_or((link, None), |(path, anchor)| (path, Some(anchor)));
-    let file = if path.is_empty() {
+    let file = if here.is_some() {
+        path.to_string()
+    } else if path.is_empty() {
         from.to_string()
     } else {
         joined(from, path)?
@@ -123,12 +123,17 @@ pub fn resolve(tree: &Tree, from: &str, link: &str) -> Result<(), String> {
     }
 }
 
-/// The path from the root of a file that a link names by its address in the repository of `Cargo.toml`.
-fn by_address<'l>(tree: &Tree, link: &'l str) -> Option<&'l str> {
+/// The path from the root, with its anchor, of a file or folder that a link names by its address in the
+/// repository of `Cargo.toml`.
+pub fn by_address<'l>(tree: &Tree, link: &'l str) -> Option<&'l str> {
     let mut lines = tree.text("Cargo.toml")?.lines();
     let repository =
         lines.find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"'))?;
-    link.strip_prefix(repository)?.strip_prefix("/raw/main/")
+    let (kind, path) = link
+        .strip_prefix(repository)?
+        .strip_prefix('/')?
+        .split_once("/main/")?;
+    ["raw", "blob", "tree"].contains(&kind).then_some(path)
 }
 
 /// Whether a link is one from this file to another, which is lost where the text is shown elsewhere.
@@ -273,6 +278,28 @@ mod tests {
                 "docs/a.md",
                 "https://example.org/ours/raw/main/docs/b.md",
                 false,
+            ),
+            (
+                "docs/a.md",
+                "https://example.org/ours/blob/main/README.md#two-1",
+                true,
+            ),
+            (
+                "docs/a.md",
+                "https://example.org/ours/blob/main/README.md#three",
+                false,
+            ),
+            (
+                "docs/a.md",
+                "https://example.org/ours/blob/main/docs/b.md",
+                false,
+            ),
+            ("docs/a.md", "https://example.org/ours/tree/main/docs", true),
+            ("docs/a.md", "https://example.org/ours/tree/main/doc", false),
+            (
+                "docs/a.md",
+                "https://example.org/ours/issues/main/doc",
+                true,
             ),
         ] {
             assert_eq!(
