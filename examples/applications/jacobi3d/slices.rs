@@ -5,6 +5,7 @@ use super::sweep::Part;
 use common::cli::Failure;
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
+use dataflow::trace::replace;
 use std::path::Path;
 use svg::Document;
 use svg::node::element::{Group, Rectangle, Text};
@@ -40,7 +41,8 @@ pub fn draw(runtime: &Runtime, jacobi: &Jacobi, pixels: usize, file: &Path) -> R
         }
     }
     let document = sample.picture(&values);
-    svg::save(file, &document).map_err(|error| Failure::output_unwritable(file, error))
+    replace(file, |file| svg::write(file, &document))
+        .map_err(|error| Failure::output_unwritable(file, error))
 }
 
 /// Which cells of the cube are shown.
