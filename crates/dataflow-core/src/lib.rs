@@ -66,8 +66,6 @@ pub mod wire;
 pub use bytemuck;
 #[doc(hidden)]
 pub use dataflow_macros as macros;
-#[doc(inline)]
-pub use engine::monitor;
 pub use engine::{Report, run, run_across};
 pub use error::{Error, Kind, TaskError};
 #[cfg(feature = "rayon")]
@@ -75,6 +73,11 @@ pub use rayon_core;
 #[cfg(feature = "serde")]
 pub use serde;
 pub use smallvec;
+
+/// Progress and cancellation from outside.
+pub mod monitor {
+    pub use crate::engine::monitor::{Monitor, Progress};
+}
 
 /// What an author of a task space or a sequence needs.
 pub mod prelude {

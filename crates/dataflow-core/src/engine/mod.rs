@@ -16,7 +16,7 @@ mod idle;
 mod job;
 mod ledger;
 mod mail;
-pub mod monitor;
+pub(crate) mod monitor;
 mod names;
 mod pending;
 mod post;
