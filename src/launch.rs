@@ -2,6 +2,7 @@
 
 use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, write_if_longest};
 use dataflow_core::Error;
+use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use dataflow_core::stderr;
 use dataflow_core::trace::Tracer;
@@ -10,7 +11,7 @@ use dataflow_mpi::transport;
 use dataflow_mpi::transport::local::{self, Local};
 use dataflow_mpi::transport::tcp::Tcp;
 use dataflow_numa::topology::share::LocalRank;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -473,8 +474,8 @@ fn of_all<R, E: From<Error>>(
     while let Some(answer) = answers.next() {
         let answer = answer.unwrap_or_else(|panic| {
             // What the others returned may panic in its turn, as it goes; so everywhere here.
-            lowest.take().into_iter().for_each(drop_guarded);
-            answers.by_ref().for_each(drop_guarded);
+            lowest.take().into_iter().for_each(drop_quietly);
+            answers.by_ref().for_each(drop_quietly);
             resume_unwind(panic)
         });
         let is_better = match (&lowest, &answer) {
@@ -483,19 +484,13 @@ fn of_all<R, E: From<Error>>(
             (Some(Err((_, FailureCause::Others))), Err((_, FailureCause::Own))) => true,
             _ => false,
         };
-        drop_guarded(match is_better {
+        drop_quietly(match is_better {
             true => lowest.replace(answer),
             false => Some(answer),
         });
     }
     let none = || Err(nobody().into());
     lowest.map_or_else(none, |answer| answer.map_err(|(error, _)| error))
-}
-
-fn drop_guarded<T>(value: T) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        std::mem::forget(panic); // it may panic in turn
-    }
 }
 
 fn nobody() -> Error {

@@ -15,13 +15,12 @@
 use crate::broadcast::{BranchReach, TreeShape};
 use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
-use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks};
+use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks, drop_quietly};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,7 +123,7 @@ impl Unclaimed {
     pub fn drop_each(self) {
         let parcels = self.duties.into_values().map(|duty| duty.parcel);
         parcels.for_each(drop_each_flow);
-        self.data.into_values().for_each(drop_guarded);
+        self.data.into_values().for_each(drop_quietly);
     }
 
     /// Whether nobody has anything to ask for.
@@ -176,13 +175,7 @@ impl Unclaimed {
 
 /// Drops the data of a parcel one by one.
 pub fn drop_each_flow(parcel: Parcel) {
-    parcel.flows.into_iter().for_each(drop_guarded);
-}
-
-fn drop_guarded<T>(data: T) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(data))) {
-        std::mem::forget(panic); // it may panic in turn
-    }
+    parcel.flows.into_iter().for_each(drop_quietly);
 }
 
 /// Data that were announced to this rank and have not all arrived.

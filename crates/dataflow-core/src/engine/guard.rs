@@ -122,8 +122,21 @@ pub(crate) fn buried(panic: Box<dyn Any + Send>) -> String {
     text
 }
 
-/// Drops a foreign value.
-pub(crate) fn drop_quietly<T>(value: T) {
+/// Drops a foreign value, and lives on if that panics: what it had to say is lost.
+///
+/// Of a collection each value by itself: of two that panic as it drops them the second would end the process.
+///
+/// # Examples
+/// ```
+/// struct Bad;
+/// impl Drop for Bad {
+///     fn drop(&mut self) {
+///         panic!("dropped");
+///     }
+/// }
+/// vec![Bad, Bad].into_iter().for_each(dataflow_core::port::drop_quietly);
+/// ```
+pub fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // It may panic in turn when it is dropped, and so on: it is left where it is.
         std::mem::forget(panic);

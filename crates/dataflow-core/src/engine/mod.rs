@@ -33,9 +33,9 @@ pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{BytesRead, Common, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
-pub use guard::OfThread;
+pub use guard::{OfThread, drop_quietly};
 pub(crate) use guard::{
-    buried, depth, drop_quietly, guarded, is_inside, refuse_too_deep, replace_depth, text_of,
+    buried, depth, guarded, is_inside, refuse_too_deep, replace_depth, text_of,
 };
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;

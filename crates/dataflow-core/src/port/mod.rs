@@ -15,7 +15,7 @@ mod rayon;
 mod shuffled;
 mod told;
 
-pub use crate::engine::{Best, Next, OfThread, Offer};
+pub use crate::engine::{Best, Next, OfThread, Offer, drop_quietly};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{

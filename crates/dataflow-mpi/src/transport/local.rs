@@ -9,6 +9,7 @@ use super::{Event, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::Host;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -309,6 +310,10 @@ impl Drop for Local {
         {
             self.put(rank, Content::Left);
         }
+        // One by one: of two data that panic as one collection drops them the second would end the process.
+        let early = std::mem::take(&mut self.early);
+        early.into_values().flatten().for_each(drop_quietly);
+        self.letters.try_iter().for_each(drop_quietly);
     }
 }
 
@@ -339,6 +344,7 @@ mod tests {
     use super::*;
     use crate::host::Machine;
     use crate::transport::Load;
+    use crate::transport::delicate::Delicate;
     use dataflow_core::port::{Heap, Memory};
     use std::time::{Duration, Instant};
 
@@ -391,6 +397,17 @@ mod tests {
             }
             drop(other.join().unwrap());
         }
+    }
+
+    /// Two of them ended the process.
+    #[test]
+    fn data_that_panic_as_they_are_dropped_are_dropped_one_by_one() {
+        let [mut here, mut there] = two();
+        let early = Delicate::counted(|payload| here.send_data(THERE, 1, payload), 3);
+        assert!(there.poll().is_none(), "there is no room");
+        let unread = Delicate::counted(|payload| here.send_data(THERE, 1, payload), 3);
+        drop(there);
+        assert_eq!((early(), unread()), (3, 3));
     }
 
     #[test]

@@ -318,3 +318,47 @@ impl Room {
         bytes.len()
     }
 }
+
+#[cfg(test)]
+mod delicate {
+    use super::*;
+    use dataflow_core::port::Head;
+    use std::panic::resume_unwind;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A datum that panics as it is dropped, and counts that.
+    pub struct Delicate(Arc<AtomicUsize>);
+
+    impl Delicate {
+        /// Sends so many; what is returned says how many have been dropped.
+        pub fn counted(mut send: impl FnMut(Payload), many: usize) -> Box<dyn Fn() -> usize> {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            for _ in 0..many {
+                let cargo = Arc::new(Delicate(dropped.clone()));
+                send(Load::new(cargo).part(0..8));
+            }
+            Box::new(move || dropped.load(Ordering::Relaxed))
+        }
+    }
+
+    impl Cargo for Delicate {
+        fn head(&self) -> Head {
+            Head::default()
+        }
+
+        fn size(&self) -> usize {
+            8
+        }
+
+        fn body(&self) -> Cow<'_, [u8]> {
+            Cow::Borrowed(&[0; 8])
+        }
+    }
+
+    impl Drop for Delicate {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            resume_unwind(Box::new("not a word on the screen"));
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 use super::frame::{FrameHeader, FrameKind, PART};
 use crate::transport::{Event, Payload};
+use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -155,6 +156,13 @@ impl Outgoing {
             }
         }
         self.frame = None;
+    }
+}
+
+impl Drop for Outgoing {
+    /// One by one: of two data that panic as one collection drops them the second would end the process.
+    fn drop(&mut self) {
+        self.data.drain(..).for_each(drop_quietly);
     }
 }
 

@@ -5,6 +5,7 @@ use super::incoming::{Incoming, Stopped};
 use super::outgoing::Outgoing;
 use super::{Mesh, Tcp, Token};
 use crate::bell::Bell;
+use crate::transport::delicate::Delicate;
 use crate::transport::{Event, Load, Room, Transport};
 use dataflow_core::port::{Heap, Memory};
 use dataflow_core::rank::Rank;
@@ -228,6 +229,15 @@ fn packets_go_between_the_parts_of_a_long_datum() {
         third[..FrameHeader::BYTES],
         header(FrameKind::Part, 1, PART)
     );
+}
+
+/// Two of them ended the process.
+#[test]
+fn data_that_panic_as_they_are_dropped_are_dropped_one_by_one() {
+    let mut outgoing = Outgoing::new(Rank(1));
+    let dropped = Delicate::counted(|payload| outgoing.send_data(1, payload), 3);
+    drop(outgoing);
+    assert_eq!(dropped(), 3);
 }
 
 /// How much a socket takes whose other end reads nothing.
