@@ -10,7 +10,8 @@ use std::fmt;
 /// lends `&D` any number of times, or `&mut D` once.
 ///
 /// # Examples
-/// Bodies of three flows, of which the first may be empty, and of any number of them:
+/// Bodies of three flows, of which the first may be empty, of any number of them, and of any number
+/// before the last:
 /// ```
 /// use dataflow_core::prelude::*;
 ///
@@ -22,6 +23,12 @@ use std::fmt;
 ///
 /// fn halve_all(flows: &mut Flows<'_, f64>) -> Result<(), TaskError> {
 ///     flows.iter().for_each(|number| *number.update() /= 2.0);
+///     Ok(())
+/// }
+///
+/// fn sum(flows: &mut Flows<'_, f64>) -> Result<(), TaskError> {
+///     let ([], numbers, [sum]) = flows.split();
+///     sum.put(numbers.map(|number| *number.read()).sum());
 ///     Ok(())
 /// }
 /// ```
@@ -65,21 +72,63 @@ impl<'a, D: Datum> Flows<'a, D> {
         if n != N {
             panic!("the body asks for {N} flows, its class describes {n}");
         }
-        let mut slots = self.iter();
-        std::array::from_fn(|_| match slots.next() {
-            Some(slot) => slot,
-            None => unreachable!("there are {n} flows"),
-        })
+        array(self.iter())
+    }
+
+    /// The first `N` flows, those between, and the last `M`: for tasks with a variable list of data among
+    /// others.
+    ///
+    /// # Panics
+    /// If the class was described with fewer flows than `N + M`: a fault of the task space.
+    #[track_caller]
+    pub fn split<const N: usize, const M: usize>(
+        &mut self,
+    ) -> (
+        [Slot<'_, D>; N],
+        impl Iterator<Item = Slot<'_, D>>,
+        [Slot<'_, D>; M],
+    ) {
+        let n = self.len();
+        let Some(between) = n.checked_sub(N + M) else {
+            panic!(
+                "the body asks for {} flows or more, its class describes {n}",
+                N + M
+            );
+        };
+        let flows = self.flows;
+        let (first, rest) = self.versions.split_at_mut(N);
+        let (middle, last) = rest.split_at_mut(between);
+        (
+            array(slots(flows, first)),
+            slots(&flows[N..], middle),
+            array(slots(&flows[N + between..], last)),
+        )
     }
 
     /// All flows in order, for tasks with a variable list of data: as many as the class describes, those
     /// that were not fed among them.
     pub fn iter(&mut self) -> impl Iterator<Item = Slot<'_, D>> {
-        let flows = self.flows.iter();
-        flows
-            .zip(self.versions.iter_mut())
-            .map(|(flow, version)| Slot { flow, version })
+        slots(self.flows, self.versions)
     }
+}
+
+/// A slot for each version, of the flows that it belongs to.
+fn slots<'s, D: Datum>(
+    flows: &'s [Flow],
+    versions: &'s mut [Option<Version<D>>],
+) -> impl Iterator<Item = Slot<'s, D>> {
+    let both = flows.iter().zip(versions);
+    both.map(|(flow, version)| Slot { flow, version })
+}
+
+/// As many slots as there are.
+fn array<'s, D: Datum, const N: usize>(
+    mut slots: impl Iterator<Item = Slot<'s, D>>,
+) -> [Slot<'s, D>; N] {
+    std::array::from_fn(|_| match slots.next() {
+        Some(slot) => slot,
+        None => unreachable!("there are {N} flows"),
+    })
 }
 
 impl<D: Datum> fmt::Debug for Flows<'_, D> {
@@ -168,5 +217,50 @@ impl<'a, D: Datum> Slot<'a, D> {
     /// Fills it, however it is described, by what it held: for a space that has no data of its own.
     pub(crate) fn fill(self, datum: impl FnOnce(Option<&D>) -> D) {
         *self.version = Some(Version::new(datum(self.version.as_deref())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn flows(n: usize) -> Vec<Flow> {
+        let flow = |i| Flow {
+            name: format!("F{i}"),
+            mode: Mode::Read,
+            kind: "",
+        };
+        (0..n).map(flow).collect()
+    }
+
+    #[test]
+    fn flows_are_split_into_the_first_those_between_and_the_last() {
+        let described = flows(6);
+        let mut versions: Vec<_> = (0..6u64).map(|i| Some(Version::new(i))).collect();
+        let mut flows = Flows::new(&described, &mut versions);
+        let ([a, b], between, [last]) = flows.split();
+        let named = |slot: Slot<'_, u64>| (slot.flow.name.clone(), *slot.read());
+        let is = |i: u64| (format!("F{i}"), i);
+        assert_eq!([named(a), named(b)], [is(0), is(1)]);
+        assert!(between.map(named).eq((2..5).map(is)));
+        assert_eq!(named(last), is(5));
+        let ([], between, []) = flows.split();
+        assert_eq!(between.count(), 6);
+    }
+
+    #[test]
+    fn a_body_that_asks_for_more_flows_than_its_class_describes_panics_with_both_numbers() {
+        let described = flows(2);
+        let mut versions: Vec<Option<Version<u64>>> = vec![None; 2];
+        let mut flows = Flows::new(&described, &mut versions);
+        let asked = catch_unwind(AssertUnwindSafe(|| {
+            let ([_], _, [_, _]) = flows.split();
+        }));
+        let text = asked.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(
+            *text,
+            "the body asks for 3 flows or more, its class describes 2"
+        );
     }
 }
