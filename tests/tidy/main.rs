@@ -458,6 +458,13 @@ fn every_link_inside_the_repository_resolves() {
                 }
             }
         }
+        // In documentation of code, where rustdoc resolves all others.
+        for (file, text) in tree.texts("rs") {
+            for (line, link) in links(text) {
+                let fault = by_address(tree, &link).and_then(|_| resolve(tree, file, &link).err());
+                offenders.extend(fault.map(|of| format!("{file}:{line}: link `{link}`: {of}")));
+            }
+        }
         offenders
     });
 }
@@ -471,13 +478,6 @@ fn every_heading_has_a_blank_line_before_it() {
             lines.map(move |line| format!("{file}:{line}: has no blank line before it"))
         });
         crowded.collect()
-        // In documentation of code, where rustdoc resolves all others.
-        for (file, text) in tree.texts("rs") {
-            for (line, link) in links(text) {
-                let fault = by_address(tree, &link).and_then(|_| resolve(tree, file, &link).err());
-                offenders.extend(fault.map(|of| format!("{file}:{line}: link `{link}`: {of}")));
-            }
-        }
     });
 }
 
