@@ -617,6 +617,26 @@ fn ranks_started_by_hand_find_each_other_and_rank_0_alone_speaks() {
     );
 }
 
+/// What is measured for people alone told each rank's own number of workers, and ended in `parameters_differ`
+/// after a good run.
+#[test]
+fn ranks_may_have_different_numbers_of_workers() {
+    for (program, arguments) in [("cholesky", "--n 100 --nb 32")] {
+        let peers = format!("--peers 127.0.0.1:{},127.0.0.1", free_port());
+        let start = |rank: usize| {
+            let threads = rank + 1;
+            let arguments = format!("{arguments} --threads {threads} --rank {rank} {peers}");
+            let mut command = command(example(program), &arguments);
+            command.envs([token()]).spawn().unwrap()
+        };
+        let [other, first] = [1, 0]
+            .map(start)
+            .map(|rank| rank.wait_with_output().unwrap());
+        assert!(first.status.success(), "{program}: {}", said(&first));
+        assert!(other.status.success(), "{program}: {}", said(&other));
+    }
+}
+
 /// The processes that a process has started.
 fn children(parent: u32) -> Vec<u32> {
     let listed = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));

@@ -147,12 +147,17 @@ fn peak<T: Scalar>(runtime: &Runtime, backend: Backend) -> Result<f64, Failure> 
     let (a, b) = (tile(), tile());
     let (n_tasks, n_ranks) = (tasks_each * runtime.n_threads(), runtime.n_ranks());
     let results: Vec<_> = (0..n_tasks).map(|_| Mutex::new(tile())).collect();
-    // Places of products, dealt out to the ranks: so this runs on the engine of all such tasks.
+    // Places of products, dealt out to the ranks: so this runs on the engine of all such tasks. Each rank has
+    // as many places as the one with the most workers, for all must agree on them.
+    let most = runtime.all_reduce(n_tasks as u64, u64::max)? as usize;
     let ranks = Distribution::BlockCyclic(Grid::new(n_ranks as u32, 1)?);
-    let places = Layout::general(n_tasks * n_ranks, 1, 1)?.distributed(ranks, runtime.rank())?;
+    let places = Layout::general(most * n_ranks, 1, 1)?.distributed(ranks, runtime.rank())?;
     let products = EachTile::new("peak", &places, |place, _| {
-        let result = results[place / n_ranks].lock();
-        let mut c = result.unwrap_or_else(PoisonError::into_inner);
+        // What is beyond this rank's own products is left empty: so all end together.
+        let Some(result) = results.get(place / n_ranks) else {
+            return Ok(());
+        };
+        let mut c = result.lock().unwrap_or_else(PoisonError::into_inner);
         // C ← C − A·Bᴴ
         gemm(backend, &a, &b, &mut c);
         Ok(())
