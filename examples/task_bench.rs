@@ -82,7 +82,9 @@ pub(crate) fn task_bench(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let kernel = settings.own.kernel().map_err(Failure::refused)?;
-    let graph = settings.own.graph(runtime);
+    // Ranks may have different numbers of them.
+    let n_workers = runtime.all_reduce(runtime.n_threads() as u64, |a, b| a + b)?;
+    let graph = settings.own.graph(n_workers as u32);
     let graph = graph.map_err(Failure::refused)?;
     for (key, value) in [
         ("pattern", json!(name_of(graph.pattern))),
@@ -101,6 +103,7 @@ pub(crate) fn task_bench(
     let bench = Bench {
         settings,
         runtime,
+        n_workers,
         graph,
     };
     if settings.own.metg {
@@ -138,8 +141,9 @@ fn expect_room(graph: &Graph, bytes: u32, runtime: &Runtime) -> Result<(), Failu
 }
 
 impl Own {
-    /// The graph that was asked for; parameters that its pattern has no use for are refused.
-    fn graph(&self, runtime: &Runtime) -> Result<Graph, String> {
+    /// The graph that was asked for, on so many workers; parameters that its pattern has no use for are
+    /// refused.
+    fn graph(&self, n_workers: u32) -> Result<Graph, String> {
         let pattern = self.pattern;
         let unused = [
             ("radix", self.radix.is_some() && !pattern.has_radix()),
@@ -160,7 +164,7 @@ impl Own {
         };
         let graph = Graph {
             pattern,
-            width: self.width.unwrap_or(n_workers(runtime) as u32),
+            width: self.width.unwrap_or(n_workers),
             steps: self.steps,
             radix: if_used(pattern.has_radix(), self.radix),
             period: if_used(pattern.has_period(), self.period),
@@ -190,14 +194,11 @@ impl Own {
     }
 }
 
-/// Workers of all ranks.
-fn n_workers(runtime: &Runtime) -> usize {
-    runtime.n_threads() * runtime.n_ranks()
-}
-
 struct Bench<'s> {
     settings: &'s Settings<Own>,
     runtime: &'s Runtime,
+    /// Of all ranks.
+    n_workers: u64,
     graph: Graph,
 }
 
@@ -228,7 +229,7 @@ impl Bench<'_> {
 
     /// Halves the work of a task until it iterates once.
     fn sweep(&self, largest: Kernel, outcome: &mut Outcome) -> Result<(), Failure> {
-        let n_cores = n_workers(self.runtime) as f64;
+        let n_cores = self.n_workers as f64;
         let iterations = std::iter::successors(Some(largest.iterations.max(1)), |i| {
             (*i > 1).then_some(i / 2)
         });

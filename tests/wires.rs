@@ -618,10 +618,13 @@ fn ranks_started_by_hand_find_each_other_and_rank_0_alone_speaks() {
 }
 
 /// What is measured for people alone told each rank's own number of workers, and ended in `parameters_differ`
-/// after a good run.
+/// after a good run; so did a width that is the number of all workers.
 #[test]
 fn ranks_may_have_different_numbers_of_workers() {
-    for (program, arguments) in [("cholesky", "--n 100 --nb 32")] {
+    for (program, arguments) in [
+        ("cholesky", "--n 100 --nb 32"),
+        ("task_bench", "--steps 10 --json"),
+    ] {
         let peers = format!("--peers 127.0.0.1:{},127.0.0.1", free_port());
         let start = |rank: usize| {
             let threads = rank + 1;
@@ -634,6 +637,10 @@ fn ranks_may_have_different_numbers_of_workers() {
             .map(|rank| rank.wait_with_output().unwrap());
         assert!(first.status.success(), "{program}: {}", said(&first));
         assert!(other.status.success(), "{program}: {}", said(&other));
+        if program == "task_bench" {
+            let object: Value = serde_json::from_slice(&first.stdout).unwrap();
+            assert_eq!(object["width"], 3, "{object}");
+        }
     }
 }
 
