@@ -44,12 +44,13 @@
 //! stdout and nothing else; its first keys are the same, in the same order, in every example.
 //!
 //! # Elsewhere
-//! What the keys mean: [`outcome`]. Time and memory: [`measure`], [`process`].
+//! What the keys mean: [`outcome`]. Time and memory: [`measure`], [`process`]. Files: [`outputs`].
 
 pub mod costs;
 pub mod counts;
 pub mod measure;
 pub mod outcome;
+pub mod outputs;
 pub mod process;
 pub mod settings;
 pub mod simulated;

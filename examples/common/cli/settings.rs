@@ -3,6 +3,7 @@
 //! # Law
 //! A flag that an example, or this build, cannot honour is refused; it is never ignored.
 
+use super::outputs::Outputs;
 use super::{Example, Failure};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::parser::ValueSource;
@@ -110,6 +111,9 @@ pub struct Flags {
     /// What all ranks must have been given alike, as it was given.
     #[arg(skip)]
     pub(super) agreed: Vec<(String, String)>,
+    /// Files that are to be written.
+    #[arg(skip)]
+    pub(super) outputs: Outputs,
     /// What worker threads are pinned to; goes before DATAFLOW_BIND
     #[arg(long, value_name = "TO", default_value = "cores")]
     pub bind: Binding,
@@ -484,8 +488,8 @@ impl Flags {
             let text = "--check: what --variant ideal computes is wrong";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
-        if self.trace.is_some() && self.trace == self.dot {
-            let text = "--dot: the file of --trace (each needs one of its own)";
+        self.outputs = Outputs::of(matches);
+        if let Some(text) = self.outputs.shared() {
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
         self.says_policy = given("policy");

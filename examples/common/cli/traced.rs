@@ -48,7 +48,7 @@ fn write(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let mut objects = Vec::new();
-    for (trace, path) in traces.iter().take(MOST_FILES).zip(paths(path)) {
+    for (trace, path) in traces.iter().zip(paths(path)) {
         View::cut(trace, flags.window.clone()).write(&path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
@@ -66,13 +66,13 @@ fn write(
     Ok(())
 }
 
-/// `run.html`, then `run.2.html` and so on.
-fn paths(first: &Path) -> impl Iterator<Item = PathBuf> {
+/// The files that traces may go to: `run.html`, then `run.2.html` and so on.
+pub(super) fn paths(first: &Path) -> impl Iterator<Item = PathBuf> {
     let numbered = |number: usize| {
         let extension = first.extension().unwrap_or_default().to_string_lossy();
         first.with_extension(format!("{number}.{extension}"))
     };
-    std::iter::once(first.to_path_buf()).chain((2..).map(numbered))
+    std::iter::once(first.to_path_buf()).chain((2..=MOST_FILES).map(numbered))
 }
 
 fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {

@@ -1,0 +1,67 @@
+//! Outputs: the files that a run leaves, each with a name of its own.
+//!
+//! # Law
+//! What is to be written is in the table [`FLAGS`]; an example does nothing for it.
+
+use super::traced;
+use clap::ArgMatches;
+use std::path::{Path, PathBuf};
+
+/// The flags that name such a file, in any example.
+const FLAGS: [&str; 5] = ["trace", "dot", "svg", "output", "xml"];
+
+/// The files that a command line asks for, by flag.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs(Vec<(&'static str, PathBuf)>);
+
+impl Outputs {
+    /// Those of a command line that was understood.
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        let file = |flag| {
+            // Not every example has every flag.
+            let path = matches.try_get_one::<PathBuf>(flag).ok()??;
+            Some((flag, path.clone()))
+        };
+        Outputs(FLAGS.into_iter().filter_map(file).collect())
+    }
+
+    /// What to say of two flags that lead to one file, of which one would destroy what the other has left.
+    pub(super) fn shared(&self) -> Option<String> {
+        let mut taken: Vec<(PathBuf, &str)> = Vec::new();
+        for (flag, path) in &self.0 {
+            let files: Vec<PathBuf> = match *flag {
+                "trace" => traced::paths(path).collect(),
+                _ => vec![path.clone()],
+            };
+            for file in files.iter().filter(|file| !is_special(file)) {
+                let place = place(file);
+                if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == place) {
+                    let file = file.display();
+                    return Some(format!(
+                        "--{flag}: --{other} writes {file} too (each needs a file of its own)"
+                    ));
+                }
+                taken.push((place, *flag));
+            }
+        }
+        None
+    }
+}
+
+/// Where a file lies or would lie, however its name is spelled.
+fn place(path: &Path) -> PathBuf {
+    let would_lie = || {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    let place = path.canonicalize().ok().or_else(would_lie);
+    place.unwrap_or_else(|| path.to_path_buf())
+}
+
+/// Whether it is there and no file, like `/dev/null`: as many may write to it as like.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
