@@ -42,6 +42,7 @@ mod stage;
 mod work;
 
 use common::cli::costs::{CostFile, Overhead};
+use common::cli::outputs::expect_writable;
 use common::cli::settings::ROOM;
 use common::cli::{self, Failure, Outcome, Settings};
 use common::problem::{self, File, InAnyPrecision, backend, by_precision};
@@ -164,8 +165,7 @@ impl InAnyPrecision for Calibration<'_> {
         let before = bench.before(&file)?;
         if !own.keep && self.runtime.rank() == Rank(0) {
             // Minutes of measuring would be for nothing.
-            let unwritable = |error| Failure::output_unwritable(&file, error);
-            expect_writable(&file).map_err(unwritable)?;
+            expect_writable(&file)?;
         }
         bench.expect_room::<T>()?;
         let samples = bench.samples::<T>()?;
@@ -190,17 +190,6 @@ impl InAnyPrecision for Calibration<'_> {
             compare::tell(&rows, self.outcome);
         }
         Ok(())
-    }
-}
-
-/// Whether a file can be written; it stays as it was, and one that was not there is not there.
-fn expect_writable(path: &Path) -> std::io::Result<()> {
-    match std::fs::OpenOptions::new().append(true).open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::File::create_new(path)?;
-            std::fs::remove_file(path)
-        }
-        opened => opened.map(|_| ()),
     }
 }
 

@@ -27,7 +27,7 @@ use options::{Contract, Options};
 use price::{Formula, exact};
 use space::{Prices, Pricing};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What it is called, and which flags it honours.
@@ -99,12 +99,18 @@ fn priced<T: Real>(
     };
     let told = tell(&options, settings, &prices, outcome);
     // Whoever asks for prices gets those that are wrong too, to see how.
-    if let Some(path) = &own.output {
-        let page = options::page(prices.iter().map(|price| price.wide()));
-        let unwritten = |error| Failure::output_unwritable(path, error);
-        replace(path, |mut file| file.write_all(page.as_bytes())).map_err(unwritten)?;
-    }
-    told
+    let written = match &own.output {
+        Some(path) => write(&prices, path),
+        None => Ok(()),
+    };
+    cli::both(told, written)
+}
+
+/// Writes the prices as PARSEC does.
+fn write<T: Real>(prices: &[T], path: &Path) -> Result<(), Failure> {
+    let page = options::page(prices.iter().map(|price| price.wide()));
+    let unwritten = |error| Failure::output_unwritable(path, error);
+    replace(path, |mut file| file.write_all(page.as_bytes())).map_err(unwritten)
 }
 
 /// Refuses more options than there is room for, or than make blocks that can be numbered in 32 bits.

@@ -327,8 +327,6 @@ fn tell(
     let parts = parts.into_iter().fold(0, u64::wrapping_add);
     let whole = Digest(runtime.all_reduce(parts, u64::wrapping_add)?);
     outcome.digest = Some(whole.to_string());
-    // A picture that rank 0 cannot write keeps no rank from the check.
-    let drawn = draw(runtime, jacobi, own, outcome);
     let error = match settings.check.unwrap_or(true) {
         false => None,
         true => {
@@ -346,8 +344,10 @@ fn tell(
     if size <= allowed {
         outcome.say(format!("of the solution no more than {size:.2e} is left"));
     }
-    outcome.verify(settings.variant, error.filter(is_told), allowed)?;
-    drawn
+    let verified = outcome.verify(settings.variant, error.filter(is_told), allowed);
+    // All ranks bring their cells; whoever asks for a picture gets a wrong one too, to see how.
+    let drawn = draw(runtime, jacobi, own, outcome);
+    cli::both(verified, drawn)
 }
 
 /// Draws the slices, if that was asked for.

@@ -367,9 +367,6 @@ impl Problem {
             outcome.set("energy_drift", drift(|of| of.energy));
         }
         outcome.set("errors", serde_json::json!(errors));
-        if let Some(path) = &settings.own.svg {
-            self.draw(states, path)?;
-        }
         let by_formula = settings.input.is_none()
             && settings.own.places == Places::Icosahedral
             && settings.own.gamma.is_none();
@@ -388,7 +385,12 @@ impl Problem {
                 "farthest from what is known, in units of what is allowed: {name}"
             ));
         }
-        outcome.verify(settings.variant, worst.map(|(error, _)| error), 1.0)
+        let verified = outcome.verify(settings.variant, worst.map(|(error, _)| error), 1.0);
+        let drawn = match &settings.own.svg {
+            Some(path) => self.draw(states, path),
+            None => Ok(()),
+        };
+        cli::both(verified, drawn)
     }
 
     /// In words: the case, what there is in the end, and how far that is from what is exact.

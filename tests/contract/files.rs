@@ -53,16 +53,39 @@ fn what_cannot_be_written_has_one_name() {
             &["--options", "10", "--repeats", "1", "--output"],
         ),
         ("topology", &["--svg"]),
+        ("jacobi3d", &["--n", "5", "--svg"]),
+        (
+            "shallow_water",
+            &["--nodes", "162", "--steps", "1", "--svg"],
+        ),
+        ("cholesky", &["--n", "5", "--trace"]),
         ("cholesky", &["--n", "5", "--dot"]),
     ] {
         let ended = run(
             example,
-            &[flags, &["no/such/folder/a.file", "--json"]].concat(),
+            &[flags, &["no/such/folder/a.json", "--json"]].concat(),
         );
         let object = ended.object();
         assert_eq!(object["error"]["kind"], "output_unwritable", "{example}");
         assert!(ended.error_line().contains("no/such/folder"), "{example}");
+        // It was told after the whole run.
+        assert!(object["tasks"].is_null(), "{example}: {object}");
     }
+}
+
+/// What is tried before the run stays as it was.
+#[test]
+fn a_file_that_is_not_written_after_all_stays_as_it_was() {
+    let there = written("there.svg", "there");
+    let folder = std::path::Path::new(&there).parent().unwrap();
+    let not_there = folder.join("not_there.svg");
+    for path in [&*there, not_there.to_str().unwrap()] {
+        // Sweeps do not converge, so there is no picture.
+        let flags = ["--n", "5", "--until", "1e-300", "--limit", "25", "--svg"];
+        assert_eq!(run("jacobi3d", &[&flags[..], &[path]].concat()).status, 1);
+    }
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "there");
+    assert!(!not_there.exists());
 }
 
 #[test]

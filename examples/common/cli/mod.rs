@@ -154,7 +154,7 @@ impl Failure {
     }
 
     /// This failure, and what failed after it.
-    fn followed_by(self, next: &Failure) -> Self {
+    pub fn followed_by(self, next: &Failure) -> Self {
         let message = format!("{}; then {}", self.message, next.message);
         Failure { message, ..self }
     }
@@ -365,18 +365,26 @@ fn of_one_rank(
         // Only what is measured is recorded.
         record(runtime, false);
         flags.agree(example, runtime)?;
+        if runtime.rank() == Rank(0) {
+            flags.expect_writable()?;
+        }
         let ended = body(runtime, &mut outcome);
         // What was measured is told though its result is judged bad.
         let told = match runtime.rank() {
             Rank(0) => traced::tell(&mut outcome, flags),
             _ => Ok(()),
         };
-        match (ended, told) {
-            (Err(failure), Err(next)) => Err(failure.followed_by(&next)),
-            (ended, told) => ended.and(told),
-        }
+        both(ended, told)
     });
     (outcome, result)
+}
+
+/// How two things ended, one after the other: a failure of the second does not hide one of the first.
+pub fn both(first: Ended, second: Ended) -> Ended {
+    match (first, second) {
+        (Err(failure), Err(next)) => Err(failure.followed_by(&next)),
+        (first, second) => first.and(second),
+    }
 }
 
 /// Runs an example that needs no runtime, with a command line.
@@ -390,7 +398,10 @@ pub fn answer_alone<Own: Args, W: Into<OsString> + Clone>(
         Err(error) => return Answer::to_bad_arguments(&error),
     };
     let mut outcome = Outcome::new(&settings);
-    let result = caught(|| body(&settings, &mut outcome));
+    let result = caught(|| {
+        settings.expect_writable()?;
+        body(&settings, &mut outcome)
+    });
     Answer::to(example, &settings, &outcome, result)
 }
 
@@ -415,6 +426,14 @@ fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
 }
 
 impl Flags {
+    /// Refuses files that cannot be written, if the run is to write any.
+    fn expect_writable(&self) -> Ended {
+        match self.plan {
+            true => Ok(()),
+            false => self.outputs.expect_writable(),
+        }
+    }
+
     /// Compares the flags that ranks share with the other ranks'.
     fn agree(&self, example: &Example, runtime: &Runtime) -> Ended {
         if runtime.n_ranks() == 1 {

@@ -3,8 +3,10 @@
 //! # Law
 //! What is to be written is in the table [`FLAGS`]; an example does nothing for it.
 
-use super::traced;
+use super::{Failure, traced};
 use clap::ArgMatches;
+use std::fs::{File, OpenOptions, remove_file, symlink_metadata};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The flags that name such a file, in any example.
@@ -46,6 +48,33 @@ impl Outputs {
         }
         None
     }
+
+    /// Refuses what cannot be written, before there is anything to write.
+    pub(super) fn expect_writable(&self) -> Result<(), Failure> {
+        self.0
+            .iter()
+            .try_for_each(|(_, path)| expect_writable(path))
+    }
+}
+
+/// Refuses a file that cannot be written: a whole run would be for nothing. It stays as it was, and one that
+/// was not there is not there.
+///
+/// # Errors
+/// As of a file that cannot be written when the run is over.
+pub fn expect_writable(path: &Path) -> Result<(), Failure> {
+    if is_special(path) {
+        return Ok(());
+    }
+    let opened = match OpenOptions::new().append(true).open(path) {
+        // A link that leads nowhere yet will be followed.
+        Err(fault) if fault.kind() == ErrorKind::NotFound && symlink_metadata(path).is_err() => {
+            File::create_new(path).and_then(|_| remove_file(path))
+        }
+        Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
+    };
+    opened.map_err(|fault| Failure::output_unwritable(path, fault))
 }
 
 /// Where a file lies or would lie, however its name is spelled.
@@ -61,7 +90,8 @@ fn place(path: &Path) -> PathBuf {
     place.unwrap_or_else(|| path.to_path_buf())
 }
 
-/// Whether it is there and no file, like `/dev/null`: as many may write to it as like.
+/// Whether it is there and no file, like `/dev/null`: as many may write to it as like, and looking whether
+/// one may could disturb who reads it.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -1,6 +1,6 @@
 //! Traced: what `--trace` leaves: a file, an explanation for people, and the same as keys.
 
-use super::{Failure, Flags, Outcome};
+use super::{Failure, Flags, Outcome, both};
 use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -27,10 +27,7 @@ pub fn tell(outcome: &mut Outcome, flags: &Flags) -> Result<(), Failure> {
         Some(path) => write(&traces, path, flags, outcome),
         None => Ok(()),
     };
-    match (drawn, written) {
-        (Err(failure), Err(next)) => Err(failure.followed_by(&next)),
-        (drawn, written) => drawn.and(written),
-    }
+    both(drawn, written)
 }
 
 fn draw(trace: &Trace, path: &Path) -> Result<(), Failure> {
