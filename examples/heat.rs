@@ -190,7 +190,9 @@ fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> R
         let is_told = left > rounding;
         outcome.set("verified", is_told.then_some(true));
         if !is_told {
-            outcome.say(format!("not verified: no more than {left:.1e} is left"));
+            let why = format!("no more than {left:.1e} is left");
+            outcome.say(format!("not verified: {why}"));
+            settings.expect_no_check(&why)?;
         }
     }
     Ok(())

@@ -307,6 +307,22 @@ fn a_cold_plate_is_not_verified() {
     }
 }
 
+/// Whoever asked for a check was told that all is well.
+#[test]
+fn a_check_of_what_nothing_can_judge_fails() {
+    for (example, flags) in [
+        ("heat", ["--n", "20", "--steps", "2000"]),
+        ("jacobi3d", ["--n", "3", "--iterations", "200"]),
+    ] {
+        let told = run(example, &[&flags[..], &["--json"]].concat()).done();
+        assert_eq!(told["verified"], Value::Null, "{told}");
+        let ended = run(example, &[&flags[..], &["--json", "--check"]].concat());
+        let told = ended.object();
+        ended.says_what_failed(&told);
+        assert_eq!(told["error"]["kind"], "not_verified", "{told}");
+    }
+}
+
 /// Rounding adds up over steps: a right result of 100,000 was called wrong, and of this plate, of which less is
 /// left than 7200 steps may make, it was said that it is verified.
 #[test]

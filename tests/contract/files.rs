@@ -73,6 +73,17 @@ fn what_cannot_be_written_has_one_name() {
     }
 }
 
+/// It was the file alone that was told of.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_written_hides_no_verdict() {
+    let flags = ["--n", "3", "--iterations", "200", "--check", "--json"];
+    let ended = run("jacobi3d", &[&flags[..], &["--svg", "/dev/full"]].concat());
+    let object = ended.object();
+    assert_eq!(object["error"]["kind"], "not_verified", "{object}");
+    assert!(ended.error_line().contains("then /dev/full: "), "{object}");
+}
+
 /// What is tried before the run stays as it was.
 #[test]
 fn a_file_that_is_not_written_after_all_stays_as_it_was() {
