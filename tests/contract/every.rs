@@ -323,6 +323,20 @@ fn a_check_of_what_nothing_can_judge_fails() {
     }
 }
 
+/// It had none.
+#[test]
+fn an_alignment_has_a_digest_whatever_the_tiles_and_ranks() {
+    let told = |more: &[&str]| {
+        let flags = [&["--n", "200", "--json"][..], more].concat();
+        let told = run("alignment", &flags).done();
+        assert_eq!(told["verified"], true, "{told}");
+        told["digest"].as_str().unwrap().to_owned()
+    };
+    let digest = told(&[]);
+    assert_eq!(told(&["--nb", "30", "--ranks", "3"]), digest);
+    assert_ne!(told(&["--seed", "1"]), digest);
+}
+
 /// Rounding adds up over steps: a right result of 100,000 was called wrong, and of this plate, of which less is
 /// left than 7200 steps may make, it was said that it is verified.
 #[test]
