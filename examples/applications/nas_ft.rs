@@ -20,7 +20,7 @@ pub mod published;
 pub mod space;
 
 use common::cli::counts::is_counts_only;
-use common::cli::settings::{Grid, Variant};
+use common::cli::settings::Variant;
 use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem::SLOT;
 use dataflow::Runtime;
@@ -53,8 +53,8 @@ pub struct Own {
     #[arg(long, value_name = "STEPS", default_value = "6", requires = "size", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     iterations: u32,
     /// Blocks of planes and blocks of sheets [default: 16 of each and a multiple of the ranks]
-    #[arg(long, value_name = "PxQ")]
-    blocks: Option<Grid>,
+    #[arg(long, value_name = "PxQ", value_parser = blocks)]
+    blocks: Option<[usize; 2]>,
 }
 
 impl Own {
@@ -68,16 +68,25 @@ impl Own {
     /// Blocks of planes and of sheets.
     fn blocks(&self, Extent([nx, _, nz]): Extent, n_ranks: usize) -> Result<[usize; 2], Failure> {
         let usual = 16usize.next_multiple_of(n_ranks);
-        let Some(Grid { rows, columns }) = self.blocks else {
+        let Some([planes, sheets]) = self.blocks else {
             return Ok([usual.min(nz), usual.min(nx)]);
         };
-        if rows > nz || columns > nx {
+        if planes > nz || sheets > nx {
             return Err(Failure::refused(format!(
-                "--blocks {rows}x{columns}: there are {nz} planes and {nx} sheets"
+                "--blocks {planes}x{sheets}: there are {nz} planes and {nx} sheets"
             )));
         }
-        Ok([rows, columns])
+        Ok([planes, sheets])
     }
+}
+
+/// Blocks of planes and of sheets.
+fn blocks(text: &str) -> Result<[usize; 2], String> {
+    let blocks = text.split_once('x').and_then(|(planes, sheets)| {
+        let blocks = [planes.parse().ok()?, sheets.parse().ok()?];
+        (!blocks.contains(&0)).then_some(blocks)
+    });
+    blocks.ok_or_else(|| "blocks are two positive numbers, like 16x16".into())
 }
 
 /// The program.

@@ -174,6 +174,12 @@ struct At {
 impl Problem {
     fn new(settings: &Settings<Own>, runtime: &Runtime) -> Result<Self, Failure> {
         let own = &settings.own;
+        if own.form == Form::Sequence && settings.variant != Variant::Graph {
+            return Err(Failure::refused(format!(
+                "--variant {}: a sequence has no other edges, --form space has",
+                settings.variant
+            )));
+        }
         let (number, alpha) = (own.case, own.alpha);
         if alpha != 0.0 && !matches!(number, Number::Bell | Number::Zonal) {
             return Err(Failure::refused(
@@ -191,7 +197,9 @@ impl Problem {
             None => {
                 let count = own.nodes.unwrap_or(2562);
                 room(count, &format!("--nodes {count}"))?;
-                nodes::nodes(own.places, count)?
+                let nodes = nodes::nodes(own.places, count)?;
+                own.expect_neighbours(count)?;
+                nodes
             }
         };
         let n = nodes.len();
@@ -309,10 +317,6 @@ impl Problem {
                 let measured = settings.measure_variant(runtime, &space)?;
                 Ok((measured, self.own(&space.own)))
             }
-            Form::Sequence if settings.variant != Variant::Graph => Err(Failure::refused(format!(
-                "--variant {}: a sequence has no other edges, --form space has",
-                settings.variant
-            ))),
             Form::Sequence => {
                 let data = Data::new(blocks, state);
                 let (mesh, physics) = (&self.mesh, &self.physics);
@@ -460,6 +464,17 @@ impl Problem {
 }
 
 impl Own {
+    /// Refuses stencils of more nodes than there are beside one.
+    fn expect_neighbours(&self, nodes: usize) -> Result<(), Failure> {
+        match nodes > self.stencil as usize {
+            true => Ok(()),
+            false => Err(Failure::refused(format!(
+                "--nodes {nodes}: too few for stencils of {} (--stencil)",
+                self.stencil
+            ))),
+        }
+    }
+
     /// How many steps of how many seconds: what was asked for, or the days in steps that are stable.
     ///
     /// # Errors

@@ -337,6 +337,26 @@ fn an_alignment_has_a_digest_whatever_the_tiles_and_ranks() {
     assert_ne!(told(&["--seed", "1"]), digest);
 }
 
+/// They named what was not asked for, or came after minutes, or did not come.
+#[test]
+fn a_refusal_says_which_flag_and_what_may_be() {
+    for (line, words) in [
+        ("shallow_water --nodes 5", "such as 12 or 42"),
+        ("shallow_water --nodes 12", "--stencil"),
+        (
+            "shallow_water --form sequence --variant base",
+            "--form space",
+        ),
+        ("nas_ft --blocks 100000x100000", "64 planes and 64 sheets"),
+        ("nas_ft --blocks 0x4", "blocks are two positive numbers"),
+    ] {
+        let flags: Vec<&str> = line.split(' ').collect();
+        let ended = run(flags[0], &flags[1..]);
+        let told = ended.is_a_bad_argument();
+        assert!(told.contains(words), "{line}: {told}");
+    }
+}
+
 /// Rounding adds up over steps: a right result of 100,000 was called wrong, and of this plate, of which less is
 /// left than 7200 steps may make, it was said that it is verified.
 #[test]

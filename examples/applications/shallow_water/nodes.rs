@@ -29,10 +29,10 @@ pub fn nodes(places: Places, count: usize) -> Result<Vec<Point>, Failure> {
     match places {
         Places::Fibonacci => Ok(fibonacci(count)),
         Places::Icosahedral => {
-            let frequency = (count.saturating_sub(2) / 10).isqrt();
+            let frequency = (count.saturating_sub(2) / 10).isqrt().max(1);
             let next = |f: usize| 10 * f * f + 2;
-            if frequency == 0 || next(frequency) != count {
-                let (below, above) = (next(frequency.max(1)), next(frequency + 1));
+            if next(frequency) != count {
+                let (below, above) = (next(frequency), next(frequency + 1));
                 let text = format!(
                     "--nodes {count}: icosahedral nodes are 10f² + 2, such as {below} or {above}"
                 );

@@ -104,7 +104,7 @@ impl Outcome {
             Some(false) => "wrong",
             None => "not verified",
         };
-        let text = format!("{verdict}: the error is {told} (at most {allowed:.0e} is allowed)");
+        let text = format!("{verdict}: the error is {told} (at most {allowed:.2e} is allowed)");
         self.say(&text);
         match verified {
             Some(false) => Err(Failure::new(
