@@ -219,6 +219,12 @@ impl Problem {
             None => failure,
         };
         let mesh = prepare::mesh(runtime, nodes, &stencil).map_err(of_file)?;
+        if stencil.epsilon <= 0.0 {
+            return Err(Failure::refused(format!(
+                "--epsilon: of {n} nodes the default is {:.4}, and it must be positive",
+                stencil.epsilon
+            )));
+        }
         // Eight blocks at least, of some thousand nodes.
         let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8))).min(n);
         let pattern = Pattern::new(&mesh, nb, runtime.n_ranks());

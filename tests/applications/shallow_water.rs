@@ -373,7 +373,11 @@ fn nodes_from_a_file_are_as_good_as_those_by_formula() {
             .unwrap()
     });
     assert!((read / made - 1.0).abs() < 1e-3, "{read}, not {made}");
+    // Two are one, and a third lies so near that it may come between them.
+    let others = (0..40).map(|i| format!("0 {i} 1\n"));
+    let twins = "1 0 0\n1 1e-9 0\n1 -0 0\n".to_owned() + &others.collect::<String>();
     for (text, expected) in [
+        (&twins[..], "two nodes lie at [1.0"),
         (
             "1 0 0\n0 0 0\n",
             "line 2: `0 0 0` must begin with three numbers",

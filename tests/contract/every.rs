@@ -344,6 +344,10 @@ fn a_refusal_says_which_flag_and_what_may_be() {
         ("shallow_water --nodes 5", "such as 12 or 42"),
         ("shallow_water --nodes 12", "--stencil"),
         (
+            "shallow_water --nodes 8 --places fibonacci --stencil 7",
+            "--epsilon",
+        ),
+        (
             "shallow_water --form sequence --variant base",
             "--form space",
         ),

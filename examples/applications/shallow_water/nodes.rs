@@ -169,12 +169,15 @@ fn fibonacci(count: usize) -> Vec<Point> {
     (0..count).map(node).collect()
 }
 
-/// Along a curve that fills the cube round the sphere: what is near on the curve is near in space.
+/// Along a curve that fills the cube round the sphere: what is near on the curve is near in space, and what
+/// is at one place is side by side.
 pub fn along_a_curve(mut nodes: Vec<Point>) -> Vec<Point> {
     nodes.sort_by_cached_key(|node| {
         let axes = node.map(|x| ((x + 1.0) / 2.0 * f64::from((1 << 20) - 1)) as u64);
         let bit = |bit: u32| axes.iter().fold(0, |key, axis| key << 1 | axis >> bit & 1);
-        (0..20).rev().fold(0u64, |key, at| key << 3 | bit(at))
+        let key = (0..20).rev().fold(0u64, |key, at| key << 3 | bit(at));
+        // A step of the curve is 2⁻¹⁹ wide, and may hold several places; −0 is 0.
+        (key, node.map(|x| (x + 0.0).to_bits()))
     });
     nodes
 }
