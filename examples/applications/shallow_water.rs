@@ -320,6 +320,10 @@ impl Problem {
         match settings.own.form {
             Form::Space => {
                 let space = Steps::new(pattern, blocks, self.physics, taken, state);
+                let space = match settings.variant {
+                    Variant::Ideal => space.with_stale(state),
+                    _ => space,
+                };
                 let measured = settings.measure_variant(runtime, &space)?;
                 Ok((measured, self.own(&space.own)))
             }

@@ -67,6 +67,16 @@ fn a_full_disk_under_standard_output_is_named() {
     assert!(ended.error_line().starts_with("standard output: "));
 }
 
+/// It was status 1.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_bad_argument_is_one_though_nobody_takes_the_line() {
+    for to in ["/dev/full", "&-"] {
+        let ended = run_with(&format!("exec 2>{to}"), "cholesky", &["--bogus"]);
+        assert_eq!((ended.status, &*ended.stdout), (2, ""), "{to}");
+    }
+}
+
 /// A scheduler that has no name.
 #[derive(Debug)]
 struct Nameless;

@@ -124,7 +124,7 @@ impl Transforms {
         let transforms = Transforms {
             checksums: Store::empty("checksums", problem.steps as usize),
             planes: Store::empty("planes", planes),
-            stale: Store::empty("stale", planes * sheets + planes),
+            stale: Store::empty("stale", if stale { planes * sheets + planes } else { 0 }),
             problem,
             blocks,
             n_ranks: n_ranks as u32,

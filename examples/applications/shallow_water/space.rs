@@ -84,7 +84,8 @@ pub struct Steps<'b> {
 }
 
 impl<'b> Steps<'b> {
-    /// Steps of `dt` seconds; the states of this rank's blocks by node number.
+    /// Steps of `dt` seconds; the states of this rank's blocks by node number. What the variant `ideal` reads
+    /// is not there.
     pub fn new(
         pattern: &'b Pattern,
         blocks: &'b [Option<Block>],
@@ -105,18 +106,9 @@ impl<'b> Steps<'b> {
         let reader_ranks: Vec<_> = reader_ranks.collect();
         let longest = |lists: &mut dyn Iterator<Item = usize>| lists.max().unwrap_or(0);
         let n_reads = longest(&mut pattern.reads.iter().map(Vec::len));
-        let stale = blocks.iter().flat_map(|block| {
-            let arriving = block.as_ref().map_or(&[][..], |block| &block.arriving[..]);
-            let rows = arriving
-                .iter()
-                .map(|nodes| nodes.iter().map(|&node| state(node)).collect());
-            let rows: Vec<Vec<State>> = rows.collect();
-            let all = rows.into_iter().chain(std::iter::repeat(Vec::new()));
-            all.take(n_reads).map(Rows)
-        });
         Steps {
             own: Store::new("state", own),
-            stale: Store::new("stale", stale),
+            stale: Store::empty("stale", 0),
             n_halos: longest(&mut reader_ranks.iter().map(Vec::len)),
             n_reads,
             pattern,
@@ -126,6 +118,21 @@ impl<'b> Steps<'b> {
             dt,
             reader_ranks,
         }
+    }
+
+    /// The same with what `ideal` reads: the states of the nodes that others would send.
+    pub fn with_stale(self, state: impl Fn(usize) -> State) -> Self {
+        let stale = self.blocks.iter().flat_map(|block| {
+            let arriving = block.as_ref().map_or(&[][..], |block| &block.arriving[..]);
+            let rows = arriving
+                .iter()
+                .map(|nodes| nodes.iter().map(|&node| state(node)).collect());
+            let rows: Vec<Vec<State>> = rows.collect();
+            let all = rows.into_iter().chain(std::iter::repeat(Vec::new()));
+            all.take(self.n_reads).map(Rows)
+        });
+        let stale = Store::new("stale", stale);
+        Steps { stale, ..self }
     }
 
     /// The flow by which the `slot`-th of the blocks that are read arrives.

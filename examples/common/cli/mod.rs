@@ -259,9 +259,9 @@ fn tell(answer: impl FnOnce() -> Answer) -> ExitCode {
         }
         _ => String::new(),
     };
-    // The first line says what failed first.
-    let stderr = std::io::stderr().write_all((answer.stderr + &unwritten).as_bytes());
-    match stdout.and(stderr) {
+    // The first line says what failed first. If nobody takes it, the status says it all the same.
+    let _lost = std::io::stderr().write_all((answer.stderr + &unwritten).as_bytes());
+    match stdout {
         Ok(()) => ExitCode::from(answer.status),
         Err(_) => ExitCode::FAILURE,
     }
