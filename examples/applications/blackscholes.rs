@@ -26,7 +26,6 @@ use dataflow::trace::replace;
 use options::{Contract, Options};
 use price::{Formula, exact};
 use space::{Prices, Pricing};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -108,9 +107,9 @@ fn priced<T: Real>(
 
 /// Writes the prices as PARSEC does.
 fn write<T: Real>(prices: &[T], path: &Path) -> Result<(), Failure> {
-    let page = options::page(prices.iter().map(|price| price.wide()));
+    let prices = prices.iter().map(|price| price.wide());
     let unwritten = |error| Failure::output_unwritable(path, error);
-    replace(path, |mut file| file.write_all(page.as_bytes())).map_err(unwritten)
+    replace(path, |file| options::write(prices, file)).map_err(unwritten)
 }
 
 /// Refuses more options than there is room for, or than make blocks that can be numbered in 32 bits.

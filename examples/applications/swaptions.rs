@@ -22,6 +22,7 @@ use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem;
 use contract::{Par, SEED, Swaption};
 use dataflow::Runtime;
+use dataflow::core::rank::Rank;
 use dataflow::linalg::matrix::digest::Digest;
 use model::{Claim, MOST_TRIALS, Model, Sums};
 use serde_json::json;
@@ -95,6 +96,9 @@ pub fn swaptions(
     }
 }
 
+/// Bytes of a swaption in what rank 0 tells: its row, the same once more in the object, and its text.
+const OF_A_ROW: usize = 1900;
+
 /// Refuses more swaptions than there is room for, or than can be numbered in 32 bits.
 fn expect_room(count: usize, runtime: &Runtime) -> Result<(), Failure> {
     if u32::try_from(count).is_err() {
@@ -102,7 +106,11 @@ fn expect_room(count: usize, runtime: &Runtime) -> Result<(), Failure> {
         return Err(Failure::refused(text));
     }
     let each = size_of::<Swaption>() + size_of::<(Model, Claim)>() + size_of::<Sums>();
-    let bytes = count as u128 * each as u128;
+    let of_rank = match runtime.rank() {
+        Rank(0) => each + OF_A_ROW,
+        _ => each,
+    };
+    let bytes = count as u128 * of_rank as u128;
     problem::expect_room(&format!("--swaptions {count}"), bytes, runtime)
 }
 

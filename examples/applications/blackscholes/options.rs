@@ -1,7 +1,7 @@
 //! Options: PARSEC's list by formula, its input files, its output files.
 
 use common::cli::Failure;
-use std::fmt::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// A European option on a share without dividends, and what a file says it is worth.
@@ -105,14 +105,14 @@ fn contract(line: &str) -> Result<Contract, String> {
     })
 }
 
-/// Prices as PARSEC writes them: their number, then one a line.
-pub fn page(prices: impl ExactSizeIterator<Item = f64>) -> String {
-    let mut page = format!("{}\n", prices.len());
+/// Writes prices as PARSEC does: their number, then one a line.
+pub fn write(prices: impl ExactSizeIterator<Item = f64>, to: impl Write) -> io::Result<()> {
+    let mut to = BufWriter::new(to);
+    writeln!(to, "{}", prices.len())?;
     for price in prices {
-        // Writing to a string does not fail.
-        let _ = writeln!(page, "{price:.18}");
+        writeln!(to, "{price:.18}")?;
     }
-    page
+    to.flush()
 }
 
 // ── The list ─────────────────────────────────────────────────────────────────────────────────────
