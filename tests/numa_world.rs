@@ -438,3 +438,32 @@ fn what_a_failed_play_took_from_afar_is_no_part_of_the_next() {
     assert!(remote(false) > Duration::ZERO);
     assert_eq!(remote(true), remote(false));
 }
+
+/// Worker 32,768 was turned away: tasks were lost, or the machine hung.
+#[test]
+fn a_rank_with_more_workers_than_a_run_has_room_for_is_refused() {
+    for numa in [None, Some(Numa::of(Topology::flat(&[0])))] {
+        for (threads, is_refused) in [(40_000, true), (usize::MAX, true), (0, false)] {
+            let machine = Machine {
+                threads,
+                numa: numa.clone(),
+                ..Machine::default()
+            };
+            let played = machine.run(|stage| {
+                let space = Independent::new("seconds", 3, |_| Ok(()));
+                let second = Duration::from_secs(1);
+                let played = stage.play(&space, &|_, _| 0, &|_| second);
+                (stage.n_workers(), played)
+            });
+            match &played.unwrap()[0] {
+                (1, Ok(played)) => assert_eq!((is_refused, played.report.seconds), (false, 3.0)),
+                (_, Err(error)) => {
+                    assert!(is_refused && error.kind() == dataflow::Kind::WrongSettings);
+                    let says = format!("{threads} workers of a rank (at most 32767)");
+                    assert_eq!(error.to_string(), says);
+                }
+                (n_workers, Ok(_)) => panic!("{threads}: {n_workers} workers"),
+            }
+        }
+    }
+}

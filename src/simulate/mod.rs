@@ -36,7 +36,7 @@ mod numa;
 pub use numa::Numa;
 
 use dataflow_core::phantom::{Homes, Length, Phantom};
-use dataflow_core::port::{Context, Lengths, Memory};
+use dataflow_core::port::{Context, Lengths, MANY_INSIDE, Memory};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Erased, TaskSpace};
 use dataflow_core::trace::{Clock, Trace, Tracer};
@@ -60,7 +60,7 @@ pub use dataflow_mpi::transport::simulated::{Cluster, Hung, MessageCosts, Shared
 pub struct Machine {
     /// How many ranks.
     pub ranks: usize,
-    /// Workers of each rank.
+    /// Workers of each rank, [`MANY_INSIDE`] at most; one at least, also if this says 0.
     pub threads: usize,
     /// How messages travel; its seed decides what is left to chance.
     pub weather: Weather,
@@ -116,6 +116,16 @@ impl Machine {
             program(&Stage::new(&machine, &inside, rank, end))
         })
     }
+
+    fn check(&self) -> Result<(), Error> {
+        match self.threads > MANY_INSIDE {
+            true => Err(Error::wrong_settings(format!(
+                "{} workers of a rank (at most {MANY_INSIDE})",
+                self.threads
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A rank in virtual time.
@@ -157,7 +167,8 @@ impl Stage {
     fn new(machine: &Machine, world: &World, rank: Rank, end: Option<Simulated>) -> Self {
         let end = end.filter(|_| machine.ranks > 1);
         let numa = machine.numa.as_ref();
-        let floor = numa.map(|numa| Floor::new(numa, machine.threads));
+        let n_workers = machine.threads.clamp(1, MANY_INSIDE);
+        let floor = numa.map(|numa| Floor::new(numa, n_workers));
         let messenger = end.map(|end| {
             let transport: Box<dyn Transport> = Box::new(end);
             let (settings, host) = (machine.messages.clone(), world.host(rank));
@@ -171,17 +182,17 @@ impl Stage {
         let clock = Clock::given(move || clock.now().as_nanos() as u64);
         let tracer = |bytes| Tracer::with_clock(bytes, clock);
         Stage {
-            messenger: messenger.transpose(),
+            messenger: machine.check().and(messenger.transpose()),
             workers: match &floor {
                 Some(floor) => floor.workers(world, rank),
-                None => VirtualWorkers::lean(world, rank, machine.threads),
+                None => VirtualWorkers::lean(world, rank, n_workers),
             },
             floor,
             tracer: machine.trace.map(tracer),
             world: world.clone(),
             rank,
             n_ranks: machine.ranks,
-            n_workers: machine.threads,
+            n_workers,
         }
     }
 
@@ -210,7 +221,8 @@ impl Stage {
     /// returns, and is called once for each task.
     ///
     /// # Errors
-    /// As [`run_across`]; if the messages' settings are no settings.
+    /// As [`run_across`]; if the messages' settings are no settings, or a rank has more than [`MANY_INSIDE`]
+    /// workers.
     pub fn play<S: TaskSpace>(
         &self,
         space: &S,

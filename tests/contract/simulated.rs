@@ -463,9 +463,9 @@ fn more_workers_than_start_here_are_simulated() {
     assert_eq!(run("cholesky", &counted).status, 0);
     let slip = ["--n", "50", "--simulate", "counts", "--threads", "10000000"];
     let refused = run("cholesky", &slip);
-    assert!(refused.is_a_bad_argument().contains("at most 65536"));
-    // Neither is much: both are 65 million workers, of several gigabytes.
-    let slip = ["--ranks", "1000", "--threads", "65536"];
+    assert!(refused.is_a_bad_argument().contains("at most 32767"));
+    // Neither is much: both are 32 million workers, of several gigabytes.
+    let slip = ["--ranks", "1000", "--threads", "32767"];
     let refused = simulated("cholesky --n 50 --nb 10", &file, &slip);
     assert!(
         refused

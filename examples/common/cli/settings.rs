@@ -8,6 +8,7 @@ use super::{Example, Failure};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use dataflow::core::port::MANY_INSIDE;
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::{Launched, Seat};
 use dataflow::numa::Topology;
@@ -232,8 +233,8 @@ const OF_TIME: [&str; 9] = [
 
 /// Worker threads of one process, unless it has more than an eighth as many processors.
 const MOST_THREADS: usize = 1024;
-/// Workers of a rank that are only simulated.
-const MOST_SIMULATED: usize = 1 << 16;
+/// Workers of a rank that are only simulated: more cannot be inside a run.
+pub(super) const MOST_SIMULATED: usize = MANY_INSIDE;
 /// Ranks that are counted for: each has a place in several tables.
 const MOST_COUNTED: u32 = 10_000_000;
 /// Ranks in virtual time: more have no room for their stacks.

@@ -8,7 +8,7 @@
 
 use super::costs::{Asked, CostFile, DAY, Pace, WrongCosts};
 use super::counts::{COUNTS_ONLY, count};
-use super::settings::{Drive, ROOM, Simulation, Transport};
+use super::settings::{Drive, MOST_SIMULATED, ROOM, Simulation, Transport};
 use super::{Failure, Flags, Measured, Outcome};
 use dataflow::Report;
 use dataflow::core::prelude::{Datum, Description, Store, Successors, TaskName, TaskSpace};
@@ -289,6 +289,12 @@ impl Theatre {
         }
         let theatre = Theatre::of(costs, &asking).map_err(wrong)?;
         let threads = theatre.machine.threads;
+        if threads > MOST_SIMULATED {
+            return Err(Failure::refused(format!(
+                "{threads} workers of a rank, one for each core of {}: at most {MOST_SIMULATED} are simulated (give --threads)",
+                file.display()
+            )));
+        }
         match n_ranks.saturating_mul(threads) > MOST_WORKERS {
             true => Err(Failure::refused(format!(
                 "--ranks {n_ranks} --threads {threads}: at most {MOST_WORKERS} workers in virtual time"

@@ -148,6 +148,7 @@ impl Report {
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     refuse_inside_a_body()?;
+    refuse_too_many(on)?;
     let (description, count) = ask(space, 1, Rank(0));
     let count = count?;
     let start = Instant::now();
@@ -185,6 +186,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         return run(space, on);
     }
     refuse_inside_a_body()?;
+    refuse_too_many(on)?;
     let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
     let (description, count) = ask(space, n_ranks as u32, rank);
     let n_tasks = *count.as_ref().unwrap_or(&0);
@@ -275,6 +277,16 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     match is_inside() {
         true => Err(Error::nested_run(text)),
         false => Ok(()),
+    }
+}
+
+/// Whoever knocks beyond the bound is turned away, and nobody would run what it has in hand.
+pub(crate) fn refuse_too_many(on: &dyn Executor) -> Result<(), Error> {
+    match on.n_workers() {
+        n_workers if n_workers > MANY_INSIDE => Err(Error::wrong_settings(format!(
+            "{n_workers} workers of an executor (at most {MANY_INSIDE})"
+        ))),
+        _ => Ok(()),
     }
 }
 

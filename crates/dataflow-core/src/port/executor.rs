@@ -60,8 +60,8 @@ use std::sync::Arc;
 /// ```
 /// Without a queue of your own: [`Inline`], [`Shuffled`](super::Shuffled#examples).
 pub trait Executor: Send + Sync {
-    /// How many workers may be inside a job at once, [`MANY_INSIDE`] at most; their indices are
-    /// `0..n_workers()`.
+    /// How many workers may be inside a job at once, [`MANY_INSIDE`] at most, or else its runs are refused;
+    /// their indices are `0..n_workers()`.
     fn n_workers(&self) -> usize;
 
     /// Lets workers enter the job until it [is over](Job::is_over), and blocks until then.

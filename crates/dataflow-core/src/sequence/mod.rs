@@ -125,7 +125,7 @@ pub use scope::{Insertion, Scope};
 pub use sifted::{Bad, Sieve, Sifted};
 pub use task::BodyOutcome;
 
-use crate::engine::{Report, is_inside, refuse_inside_a_body};
+use crate::engine::{Report, is_inside, refuse_inside_a_body, refuse_too_many};
 use crate::error::Error;
 use crate::port::Executor;
 use conduct::conduct;
@@ -149,6 +149,7 @@ pub fn scope<'env, R: Send>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
+    refuse_too_many(on)?;
     let level = Level::outermost(on);
     let execute = |job: &_| {
         if let Some(monitor) = on.monitor() {

@@ -28,7 +28,7 @@ use crate::policy::Policy;
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
 use dataflow_core::phantom::{Homes, Length, Phantom};
-use dataflow_core::port::{Context, Executor, OfThread};
+use dataflow_core::port::{Context, Executor, MANY_INSIDE, OfThread};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Description, Erased, TaskName, TaskSpace};
 use dataflow_core::trace::{Clock, Trace, Tracer};
@@ -108,6 +108,13 @@ pub struct Simulated {
 pub enum SimulateError {
     /// Zero workers run nothing.
     NoWorkers,
+    /// More workers than may be inside a run at once.
+    TooManyWorkers {
+        /// How many places there are.
+        n_workers: usize,
+        /// How many are allowed: [`MANY_INSIDE`].
+        most: usize,
+    },
     /// A cost is negative, longer than a day, or no number.
     WrongCost {
         /// Which one.
@@ -136,6 +143,9 @@ impl fmt::Display for SimulateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SimulateError::NoWorkers => f.write_str("0 workers run nothing (1 at least)"),
+            SimulateError::TooManyWorkers { n_workers, most } => {
+                write!(f, "{n_workers} workers in virtual time (at most {most})")
+            }
             SimulateError::WrongCost { name, value } => {
                 write!(
                     f,
@@ -236,7 +246,7 @@ impl Costs {
 /// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
 ///
 /// # Errors
-/// If a cost is missing or no cost, there are no workers, or the run fails: the space contradicts itself or has
+/// If a cost is missing or no cost, there are no workers or more than [`MANY_INSIDE`], or the run fails: the space contradicts itself or has
 /// edges between ranks, or a user's scheduler broke its law.
 ///
 /// ```
@@ -305,6 +315,12 @@ fn play<S: TaskSpace>(
     costs.check()?;
     if places.is_empty() {
         return Err(SimulateError::NoWorkers);
+    }
+    if places.len() > MANY_INSIDE {
+        return Err(SimulateError::TooManyWorkers {
+            n_workers: places.len(),
+            most: MANY_INSIDE,
+        });
     }
     let classes = costs.of(space)?;
     let round = nanoseconds(costs.round);

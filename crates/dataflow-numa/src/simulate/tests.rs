@@ -617,6 +617,23 @@ fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
     assert!(run(1, without_gemm).contains("class Gemm"));
 }
 
+/// Number 32,768 was turned away at the gate: two rounds of half a second each, or tasks that nobody ran.
+#[test]
+fn more_workers_than_a_run_has_room_for_are_refused() {
+    let machine = Topology::flat(&[0]);
+    let tasks = Independent::new("tasks", 40_000, |_| Ok(()));
+    let run = |n_workers| {
+        let places = Bind::None.places(&machine, n_workers);
+        let costs = Costs {
+            classes: vec![0.5],
+            ..costs()
+        };
+        simulate(&tasks, &machine, &places, &Policy::default(), &costs)
+    };
+    let refused = run(40_000).unwrap_err().to_string();
+    assert_eq!(refused, "40000 workers in virtual time (at most 32767)");
+}
+
 /// The thread did not know any more that it was inside of a body, whose next run waited for itself.
 #[test]
 fn a_simulation_that_unwinds_gives_the_thread_its_state_back() {

@@ -49,7 +49,8 @@ pub struct VirtualWorkers {
 type OpensQueues = Box<dyn Fn(Ringer) -> Arc<dyn VirtualQueues> + Send + Sync>;
 
 impl VirtualWorkers {
-    /// At least one worker; each has a stack, so bodies may wait in their midst.
+    /// At least one worker, at most [`MANY_INSIDE`](dataflow_core::port::MANY_INSIDE): with more every run is
+    /// refused. Each has a stack, so bodies may wait in their midst.
     pub fn new(world: &World, rank: Rank, n_workers: usize) -> Self {
         let n_workers = n_workers.max(1);
         VirtualWorkers {
