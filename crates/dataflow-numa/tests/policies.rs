@@ -692,6 +692,101 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_a_simulation_by_its_name() {
     }
 }
 
+/// Of many workers that ask again and again one is always at the queues: it was found out only if none was, so
+/// all cores burned for ever.
+#[test]
+fn a_scheduler_that_holds_a_task_back_fails_a_run_of_many_workers_within_seconds() {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let builder = Workers::builder().n_workers(16).bind(Bind::None);
+        let policy = Policy::custom(Arc::new(Faulty(Fault::HoldsBack)));
+        let workers = builder.policy(policy).build().unwrap();
+        let space = Fan {
+            wide: 40,
+            priority: |_| 1,
+            body: |_| (),
+        };
+        tell.send(run(&space, &workers).unwrap_err().to_string())
+    });
+    let failed = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(failed.contains("holds 1 ready task back"), "{failed}");
+}
+
+/// Gives the next task out when the last has ended: when the worker that had it asks again.
+#[derive(Debug)]
+struct OneByOne;
+
+#[derive(Default)]
+struct Counter(Mutex<(Vec<Ready>, Option<usize>)>);
+
+impl Scheduler for OneByOne {
+    fn name(&self) -> &str {
+        "one by one"
+    }
+
+    fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+        Box::new(Counter::default())
+    }
+}
+
+impl ReadyQueue for Counter {
+    fn push(&self, _: usize, task: Ready) {
+        self.0.lock().unwrap().0.push(task);
+    }
+
+    fn take(&self, worker: usize) -> Option<Ready> {
+        let (tasks, runs_on) = &mut *self.0.lock().unwrap();
+        if runs_on.is_some_and(|other| other != worker) {
+            return None;
+        }
+        let task = tasks.pop();
+        *runs_on = task.map(|_| worker);
+        task
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().0.is_empty()
+    }
+}
+
+/// The first leaf runs on the worker that freed it without having been queued.
+#[test]
+fn a_scheduler_may_keep_tasks_for_as_long_as_one_runs() {
+    let policy = Policy::custom(Arc::new(OneByOne));
+    let builder = Workers::builder().n_workers(4).bind(Bind::None);
+    let workers = builder.policy(policy).build().unwrap();
+    let space = Fan {
+        wide: 3,
+        priority: |_| 1,
+        body: |task| std::thread::sleep(Duration::from_millis(if task == 0 { 0 } else { 1500 })),
+    };
+    assert_eq!(run(&space, &workers).unwrap().tasks, 4);
+}
+
+/// It was measured how long the simulation took: after a second, of a machine that was fast enough or of a
+/// slow one, the scheduler was to blame for a task that ran in virtual time.
+#[test]
+fn in_virtual_time_a_scheduler_may_keep_tasks_for_as_long_as_one_runs() {
+    let machine = Topology::flat(&[0, 1]);
+    let places = Bind::Cores.places(&machine, 2);
+    let policy = Policy::custom(Arc::new(OneByOne));
+    let costs = Costs {
+        classes: vec![5.0],
+        initialise: 0.0,
+        bytes: 0,
+        remote_byte: 0.0,
+        round: 1e-6,
+        ties: Ties::First,
+    };
+    let space = Fan {
+        wide: 3,
+        priority: |_| 1,
+        body: |_| (),
+    };
+    let run = simulate(&space, &machine, &places, &policy, &costs).unwrap();
+    assert_eq!(run.tasks, 4);
+}
+
 /// The worker that came upon it last thought that it had a bug, and ended the process.
 #[test]
 fn a_scheduler_whose_queues_panic_as_they_are_dropped_has_run_everything() {

@@ -79,9 +79,9 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// # Law
 /// Every task that was pushed is taken once, and *every* worker can take it: a worker that gets `None`
 /// from `take` while `is_empty` returns false asks again at once.
-/// `is_empty` takes account of what the calling thread has pushed. The run fails if the scheduler gives
-/// out none of its tasks for a second, while no other worker uses its queues; in
-/// [`simulate`](crate::simulate::simulate()) after a thousand looks for each worker, while no task runs.
+/// `is_empty` takes account of what the calling thread has pushed. The run fails if `is_empty` returns false
+/// and no worker is given a task for a second, while none has one; in
+/// [virtual time](crate::simulate) after a thousand looks for each worker, while no task runs.
 ///
 /// # Examples
 /// See [`Scheduler`], and [`Crew`](Crew#examples) for one that knows of NUMA nodes.

@@ -3,8 +3,13 @@
 //! # Law
 //! As [`ReadyQueue`] says; and what a scheduler does otherwise ends the run with an error that names
 //! it. What is queued is noted beside its queues: a task that comes out and is not noted was handed
-//! out before, or made up, and does not run; one that is noted when nobody is at the queues, which
-//! say that they are empty, is lost. A scheduler that panics is called no more.
+//! out before, or made up, and does not run; one that is noted when nobody is [busy](Desk), while the
+//! queues say that they are empty, is lost. A scheduler that panics is called no more.
+//!
+//! Who finds nothing where something is queued asks again and again, as all workers of a pool may do at
+//! once: there is always one in the midst of it. So a scheduler that holds tasks back is found out in three
+//! steps: whoever was busy when the doubt arose has come back with nothing; then for long enough nobody
+//! has got anything; and whoever was busy at last has come back with nothing too.
 //!
 //! # Cost
 //! Two turns of a lock a task, one of sixteen. The built-in queues know nothing of all this.
@@ -39,19 +44,33 @@ pub(crate) struct CustomQueue {
     is_faulty: AtomicBool,
 }
 
+/// Who is busy: from when it comes, or looks for the next task, until it has found nothing. It may give
+/// tasks to the queues, or have got one.
 #[derive(Default)]
 struct Desk {
-    /// Workers at the queues, and how often one came.
-    n_lanes: usize,
+    n_busy: usize,
+    /// How often one became so.
     n_came: u64,
-    /// Whether one that has left got something since one that stays looked last.
-    has_given: bool,
-    /// How often, and since when, the last one there left tasks behind and had got none.
-    in_vain: u32,
-    since: Option<Instant>,
+    /// Pages are turned so that those who are busy since before can be told from the others.
+    page: u64,
+    n_busy_since_before: usize,
+    doubt: Option<Doubt>,
     /// What the scheduler has done first against its law.
     fault: Option<String>,
 }
+
+/// Something is queued, and nobody gets anything; nor has, since it arose.
+#[derive(Default)]
+struct Doubt {
+    /// How often, and since when, since whoever was busy as it arose has come back.
+    in_vain: u32,
+    since: Option<Instant>,
+    /// That was long enough: only those who were busy then may know better.
+    is_ripe: bool,
+}
+
+/// The page on which a worker became busy.
+type Page = u64;
 
 impl Drop for CustomQueue {
     /// Its run is over: of a panic nobody can be told.
@@ -132,75 +151,66 @@ impl CustomQueue {
         None
     }
 
-    fn come(&self) {
+    /// A worker becomes busy.
+    fn come(&self) -> Page {
         let mut desk = self.desk();
-        desk.n_lanes += 1;
+        desk.n_busy += 1;
         desk.n_came += 1;
+        desk.page
     }
 
-    /// A worker goes; answers what is wrong, if anything is. `dry` if it found nothing at last, and
-    /// `busy` if it got something before.
-    fn go(&self, dry: bool, busy: bool) -> Option<String> {
+    /// A worker is no longer busy, if it was since this page; answers what is wrong, if anything is.
+    /// `exchanged` if it gave or got something meanwhile; `dry` if it found nothing at last.
+    fn go(&self, since: Option<Page>, exchanged: bool, dry: bool) -> Option<String> {
         let mut desk = self.desk();
-        desk.n_lanes -= 1;
-        desk.has_given |= busy;
-        if desk.n_lanes == 0 && dry {
-            let busy = std::mem::take(&mut desk.has_given);
-            desk = self.left_behind(busy, desk);
+        if let Some(since) = since {
+            desk.n_busy -= 1;
+            desk.n_busy_since_before -= usize::from(since < desk.page);
+        }
+        if exchanged {
+            desk.doubt = None;
+        }
+        if dry {
+            desk = self.judge(desk);
         }
         desk.fault.clone()
     }
 
-    /// A worker stays that found nothing; answers what is wrong, if anything is. `busy` if it got
-    /// something since it looked last.
+    /// A worker has found nothing: if tasks were given to the queues, and nobody is busy with them, they
+    /// should say so, and give them out.
     #[cold]
-    fn look(&self, busy: bool) -> Option<String> {
-        let mut desk = self.desk();
-        if desk.n_lanes == 1 {
-            let busy = std::mem::take(&mut desk.has_given) | busy;
-            desk = self.left_behind(busy, desk);
-        }
-        desk.fault.clone()
-    }
-
-    /// Nobody else is at the queues: if tasks were given to them, they should say so.
-    fn left_behind<'d>(&'d self, busy: bool, desk: MutexGuard<'d, Desk>) -> MutexGuard<'d, Desk> {
-        let n_left = self.n_left();
-        if n_left == 0 || desk.fault.is_some() {
+    fn judge<'d>(&'d self, desk: MutexGuard<'d, Desk>) -> MutexGuard<'d, Desk> {
+        let is_too_early = desk.doubt.is_some() && desk.n_busy_since_before > 0;
+        if is_too_early || desk.fault.is_some() {
             return desk;
         }
-        let n_came = desk.n_came;
+        let (was_alone, n_came) = (desk.n_busy == 0, desk.n_came);
         drop(desk);
         let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
         let mut desk = self.desk();
-        // The worker that came meanwhile looks in our place.
-        if desk.n_came != n_came || desk.fault.is_some() {
-            return desk;
+        // Who came meanwhile, or is busy, looks in our place.
+        let is_alone = was_alone && desk.n_came == n_came;
+        let is_wrong = match is_empty {
+            true => is_alone && self.n_left() > 0,
+            false => desk.is_wrong_to_wait(),
+        };
+        if is_wrong && desk.fault.is_none() {
+            let what = not_handed_out(self.n_left(), is_empty);
+            desk.fault = Some(format!("scheduler {:?} {what}", self.scheduler));
+            self.is_faulty.store(true, Ordering::Relaxed);
         }
-        if !is_empty && busy {
-            (desk.in_vain, desk.since) = (0, None);
-            return desk;
-        }
-        if !is_empty {
-            desk.in_vain += 1;
-            let since = desk.since.get_or_insert_with(Instant::now).elapsed();
-            if desk.in_vain < IN_VAIN || since < PATIENCE {
-                return desk;
-            }
-        }
-        let what = not_handed_out(n_left, is_empty);
-        desk.fault = Some(format!("scheduler {:?} {what}", self.scheduler));
-        self.is_faulty.store(true, Ordering::Relaxed);
         desk
     }
 
-    /// In virtual time, where no task runs and workers have looked in vain for long enough, or see nothing:
-    /// what is wrong, if anything is.
-    pub fn at_rest(&self) -> Option<String> {
-        let n_left = self.n_left();
-        if n_left > 0 && !self.is_faulty() {
-            let is_empty = self.ask("is_empty", false, |queue| queue.is_empty());
-            self.blame(not_handed_out(n_left, is_empty));
+    /// In virtual time, where no task runs and a worker has looked in vain, or all have for long enough: what
+    /// is wrong, if anything is.
+    pub fn at_rest(&self, is_long: bool) -> Option<String> {
+        if !self.is_faulty() {
+            let (n_left, is_empty) = (self.n_left(), self.ask("is_empty", false, |queue| queue.is_empty()));
+            let is_wrong = if is_empty { n_left > 0 } else { is_long };
+            if is_wrong && !self.is_faulty() {
+                self.blame(not_handed_out(n_left, is_empty));
+            }
         }
         self.desk().fault.clone()
     }
@@ -220,10 +230,41 @@ impl CustomQueue {
     }
 }
 
+impl Desk {
+    /// Something is queued, and a worker has found nothing: whether it has been so for long enough.
+    fn is_wrong_to_wait(&mut self) -> bool {
+        if self.doubt.is_none() {
+            self.doubt = Some(Doubt::default());
+            self.turn_the_page();
+        }
+        let Some(doubt) = self.doubt.as_mut().filter(|_| self.n_busy_since_before == 0) else {
+            return false;
+        };
+        if !doubt.is_ripe {
+            doubt.in_vain += 1;
+            let since = doubt.since.get_or_insert_with(Instant::now).elapsed();
+            doubt.is_ripe = doubt.in_vain >= IN_VAIN && since >= PATIENCE;
+            if !doubt.is_ripe {
+                return false;
+            }
+            self.turn_the_page();
+        }
+        self.n_busy_since_before == 0
+    }
+
+    fn turn_the_page(&mut self) {
+        self.page += 1;
+        self.n_busy_since_before = self.n_busy;
+    }
+}
+
 /// What a scheduler does wrong that has so many tasks and hands none out.
 fn not_handed_out(n_left: usize, is_empty: bool) -> String {
     let tasks = if n_left == 1 { "task" } else { "tasks" };
     match is_empty {
+        false if n_left == 0 => {
+            "says that something is queued, and has handed out all that it was given".into()
+        }
         true => format!(
             "lost {n_left} ready {tasks}: it handed none of them out, and says that nothing is queued"
         ),
@@ -264,26 +305,32 @@ impl ReadyQueue for NotMade {
 pub(crate) struct CustomLane<'q, 'p> {
     queue: &'q CustomQueue,
     visit: Visit<'q, 'p>,
-    /// Whether it got anything; and since it was asked for a fault.
-    busy: bool,
-    has_found: bool,
+    /// Since when it is busy, if it is, and whether it gave or got anything meanwhile.
+    busy_since: Option<Page>,
+    has_exchanged: bool,
 }
 
 impl<'q, 'p> CustomLane<'q, 'p> {
     pub fn open(queue: &'q CustomQueue, kit: &'q Kit<'p>, risen: Risen) -> Self {
-        queue.come();
         CustomLane {
             queue,
             visit: Visit::begin(kit, risen),
-            busy: false,
-            has_found: false,
+            busy_since: Some(queue.come()),
+            has_exchanged: false,
         }
     }
 
     /// As the other lanes'; and what the scheduler did wrong.
     pub fn close(self) -> (Risen, bool, Option<String>) {
+        let is_real = self.visit.kit.is_real;
         let (risen, dry) = self.visit.end();
-        (risen, dry, self.queue.go(dry, self.busy))
+        // Whether others are busy in virtual time, lanes do not know: there the simulation asks.
+        let fault = (self.queue).go(self.busy_since, self.has_exchanged, dry && is_real);
+        (risen, dry, fault)
+    }
+
+    fn is_busy(&mut self) {
+        self.busy_since.get_or_insert_with(|| self.queue.come());
     }
 }
 
@@ -297,8 +344,9 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn pop(&mut self) -> Option<Word> {
+        self.is_busy();
         let word = self.queue.take(self.visit.kit.worker)?;
-        (self.busy, self.has_found) = (true, true);
+        self.has_exchanged = true;
         self.visit.found();
         Some(word)
     }
@@ -309,7 +357,9 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn fault(&mut self) -> Option<String> {
-        self.queue.look(std::mem::take(&mut self.has_found))
+        let has_exchanged = std::mem::take(&mut self.has_exchanged);
+        let is_real = self.visit.kit.is_real;
+        (self.queue).go(self.busy_since.take(), has_exchanged, is_real)
     }
 
     fn outranks(&self, priority: i64) -> bool {
@@ -322,6 +372,8 @@ impl Lane for CustomLane<'_, '_> {
     }
 
     fn push_ready(&mut self, ready: Ready) {
+        self.is_busy();
+        self.has_exchanged = true;
         self.queue.push(self.visit.kit.worker, ready);
         self.visit.queued_here();
     }
@@ -376,28 +428,100 @@ mod tests {
         let hasty = Arc::new(Hasty::default());
         let queue = Arc::new(CustomQueue::new("hasty", Box::new(Arc::clone(&hasty))));
         hasty.comes.get_or_init(|| Arc::downgrade(&queue));
-        queue.come();
+        let page = queue.come();
         queue.push(0, Ready::new(7, 0));
-        assert_eq!(queue.go(true, false), None);
-        assert_eq!(queue.go(true, true), None, "the other one goes");
+        assert_eq!(queue.go(Some(page), false, true), None);
+        assert_eq!(queue.go(Some(page), true, true), None, "the other one goes");
+    }
+
+    /// A queue with a task that it hands out to nobody, and says so or not.
+    fn held_back() -> CustomQueue {
+        struct Never;
+
+        impl ReadyQueue for Never {
+            fn push(&self, _: usize, _: Ready) {}
+            fn take(&self, _: usize) -> Option<Ready> {
+                None
+            }
+            fn is_empty(&self) -> bool {
+                false
+            }
+        }
+
+        let queue = CustomQueue::new("slow", Box::new(Never));
+        queue.push(0, Ready::new(7, 0));
+        queue
+    }
+
+    /// A worker comes, exchanges something or not, and goes dry.
+    fn visit(queue: &CustomQueue, exchanged: bool) -> Option<String> {
+        let page = queue.come();
+        queue.go(Some(page), exchanged, true)
+    }
+
+    /// As if it had been so for long.
+    fn waits_long(queue: &CustomQueue) {
+        let mut desk = queue.desk();
+        let doubt = desk.doubt.as_mut().unwrap();
+        (doubt.in_vain, doubt.since) = (IN_VAIN, Instant::now().checked_sub(PATIENCE));
+    }
+
+    /// Also where nothing was left meanwhile: what was noted before was blamed on it at once.
+    #[test]
+    fn a_scheduler_that_gave_a_task_out_has_all_the_time_again() {
+        for is_left in [true, false] {
+            let queue = held_back();
+            assert_eq!(visit(&queue, false), None);
+            waits_long(&queue);
+            if !is_left {
+                queue.part(7).clear();
+            }
+            assert_eq!(visit(&queue, true), None);
+            queue.part(7).insert(7);
+            assert_eq!(visit(&queue, false), None, "in vain for the first time");
+            waits_long(&queue);
+            assert!(visit(&queue, false).unwrap().contains("holds 1 ready task back"));
+        }
+    }
+
+    /// With many workers there was always one at the queues: all of them asked for ever.
+    #[test]
+    fn of_workers_that_ask_in_turns_without_end_none_keeps_a_scheduler_from_being_found_out() {
+        let queue = held_back();
+        let mut last = queue.come();
+        let mut next = || {
+            let page = queue.come();
+            let fault = queue.go(Some(std::mem::replace(&mut last, page)), false, true);
+            fault
+        };
+        assert!((0..3).all(|_| next().is_none()));
+        waits_long(&queue);
+        assert_eq!(next(), None, "one that was busy then may have got it");
+        let fault = (0..3).find_map(|_| next());
+        assert!(fault.unwrap().contains("holds 1 ready task back"));
     }
 
     #[test]
-    fn a_scheduler_that_gave_a_task_out_has_all_the_time_again() {
-        let queue = CustomQueue::new("slow", Box::new(Arc::new(Hasty::default())));
-        queue.push(0, Ready::new(7, 0));
-        let visit = |busy| {
-            queue.come();
-            queue.go(true, busy)
-        };
-        let has_waited_long = || {
-            let mut desk = queue.desk();
-            (desk.in_vain, desk.since) = (IN_VAIN, Instant::now().checked_sub(PATIENCE));
-        };
-        has_waited_long();
-        assert_eq!(visit(true), None);
-        assert_eq!(visit(false), None, "in vain for the first time");
-        has_waited_long();
-        assert!(visit(false).is_some());
+    fn while_a_worker_has_a_task_its_scheduler_may_keep_the_others() {
+        let queue = held_back();
+        let works = queue.come();
+        assert!((0..3).all(|_| visit(&queue, false).is_none()));
+        assert_eq!(queue.desk().doubt.as_ref().unwrap().in_vain, 0);
+        // It comes back with nothing: from now on nobody has one.
+        assert_eq!(queue.go(Some(works), false, true), None);
+        let next = queue.come();
+        waits_long(&queue);
+        assert!((0..3).all(|_| visit(&queue, false).is_none()), "has got one");
+        assert_eq!(queue.go(Some(next), true, true), None);
+        assert!(queue.desk().doubt.as_ref().unwrap().in_vain <= 1);
+    }
+
+    #[test]
+    fn a_scheduler_that_says_that_something_is_queued_when_nothing_is_left_is_found_out() {
+        let queue = held_back();
+        queue.part(7).clear();
+        assert_eq!(visit(&queue, false), None);
+        waits_long(&queue);
+        assert!(visit(&queue, false).unwrap().contains("has handed out all"));
     }
 }

@@ -77,12 +77,12 @@ impl Queues {
         crew.reach(worker).any(|node| self.has_words_on(node, crew))
     }
 
-    /// In virtual time, where no task runs and workers have looked in vain for long enough, or see nothing:
-    /// what a user's scheduler did wrong, if it did.
-    pub fn at_rest(&self) -> Option<String> {
+    /// In virtual time, where no task runs and a worker has looked in vain, or all have for long enough: what
+    /// a user's scheduler did wrong, if it did.
+    pub fn at_rest(&self, is_long: bool) -> Option<String> {
         match &self.kind {
             Arrangement::Workers(_) | Arrangement::Nodes(_) => None,
-            Arrangement::Custom(queue) => queue.at_rest(),
+            Arrangement::Custom(queue) => queue.at_rest(is_long),
         }
     }
 

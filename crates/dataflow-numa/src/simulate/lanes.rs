@@ -11,7 +11,7 @@
 use crate::crew::Crew;
 use crate::place::Place;
 use crate::policy::{Hint, Policy, Ready};
-use crate::queue::{Backlog, Habits, KeepingLane, Kit, Queues};
+use crate::queue::{Backlog, Habits, IN_VAIN, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::sync::held;
@@ -108,6 +108,9 @@ struct Resting {
     rests: u64,
     /// Who was woken for mail and has not come in.
     for_mail: Option<usize>,
+    /// How many have a task, in hand or begun; and how often since one had, one looked in vain.
+    n_busy: usize,
+    in_vain: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -119,6 +122,8 @@ struct RestingWorker {
     has_looked: bool,
     /// Whether it begins what it was woken for: then all others have just been asked.
     was_called: bool,
+    /// Whether it has a task, in hand or begun.
+    is_busy: bool,
 }
 
 impl Lanes {
@@ -184,10 +189,22 @@ impl Lanes {
         nanoseconds(inputs.iter().filter_map(longer).sum())
     }
 
-    /// Where no task runs and workers have looked in vain for long enough, or see nothing: what a user's
-    /// scheduler did wrong, if it did.
+    /// Where no task runs and nobody will look again: what a user's scheduler did wrong, if it did.
     pub(super) fn at_rest(&self) -> Option<String> {
-        self.queues.at_rest()
+        self.queues.at_rest(true)
+    }
+
+    /// A worker has looked in vain: whether something is wrong, which it is to come in for. While a task
+    /// runs, or will, that is lawful.
+    fn is_at_a_loss(&self) -> bool {
+        let mut resting = self.resting();
+        if resting.n_busy > 0 {
+            return false;
+        }
+        resting.in_vain += 1;
+        let is_long = resting.in_vain >= IN_VAIN as usize * self.n_workers();
+        drop(resting);
+        self.queues.at_rest(is_long).is_some()
     }
 
     /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
@@ -198,6 +215,7 @@ impl Lanes {
         let node = self.crew.numa_node(worker);
         let for_roots = self.resting().comes_in(worker, node, is_first);
         let fault = self.open(worker, &mut left, for_roots, visit);
+        self.resting().is_busy(worker, left.hand.is_some());
         *held(&self.workers[worker].left) = left;
         fault
     }
@@ -246,6 +264,9 @@ impl Lanes {
             if self.has_in_hand(worker) {
                 return comes(&mut self.resting());
             }
+        }
+        if self.is_at_a_loss() {
+            return comes(&mut self.resting());
         }
         let looks_at = self.resting().sleepers[worker].looks_at;
         Rest::Sleeps(looks_at.map(|at| at.saturating_sub(now)))
@@ -342,6 +363,7 @@ impl Lanes {
         let _ = self.open(worker, &mut left, false, &mut look);
         let stole = berth.counters.all_steals() > before;
         left.hand = found.map(|word| (word, stole));
+        self.resting().is_busy(worker, found.is_some());
         *held(&berth.left) = left;
         found.is_some()
     }
@@ -404,6 +426,8 @@ impl Resting {
             sleepers: vec![RestingWorker::default(); n_workers],
             rests: 0,
             for_mail: None,
+            n_busy: 0,
+            in_vain: 0,
         };
         for worker in (0..n_workers).rev() {
             resting.lies_down(worker, crew.numa_node(worker));
@@ -433,8 +457,18 @@ impl Resting {
 
     /// It has begun a task; whether that for which it was woken.
     fn begins(&mut self, worker: usize, node: usize) -> bool {
+        self.is_busy(worker, true);
         self.gets_up(worker, node);
         std::mem::take(&mut self.sleepers[worker].was_called)
+    }
+
+    /// Whether it has a task, in hand or begun.
+    fn is_busy(&mut self, worker: usize, is_so: bool) {
+        let was_so = std::mem::replace(&mut self.sleepers[worker].is_busy, is_so);
+        self.n_busy = self.n_busy + usize::from(is_so) - usize::from(was_so);
+        if is_so {
+            self.in_vain = 0;
+        }
     }
 
     /// It asks what to do: how it was before.

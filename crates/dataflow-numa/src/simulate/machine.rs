@@ -9,7 +9,6 @@
 //! does not give its tasks out: then with what it did wrong.
 
 use super::lanes::{Lanes, Rest};
-use crate::queue::IN_VAIN;
 use crate::sync::held;
 use dataflow_core::phantom::Land;
 use dataflow_core::port::{Executor, Job, Lane, Stay};
@@ -133,25 +132,19 @@ impl Executor for VirtualMachine {
     fn execute(&self, job: &Arc<Job>) {
         let n_workers = self.n_workers();
         let mut states: Vec<WorkerState> = (0..n_workers).map(|_| WorkerState::default()).collect();
-        let (mut agenda, mut running, mut in_vain) = (Agenda::new(n_workers), 0, 0);
+        let mut agenda = Agenda::new(n_workers);
         while !job.is_over() {
             let Some(worker) = agenda.next() else {
                 return self.is_at_rest(job);
             };
             let state = &mut states[worker];
-            let ends = state.stay.is_some();
             let mut course = self.here_and_now();
             (course.now, course.acts) = (agenda.now, worker);
-            if ends {
+            if state.stay.is_some() {
                 course.ended = agenda.now;
             }
             drop(course);
             self.turn(worker, job, state, &mut agenda);
-            running = running + usize::from(state.stay.is_some()) - usize::from(ends);
-            in_vain = if running > 0 { 0 } else { in_vain + 1 };
-            if in_vain == IN_VAIN as usize * n_workers {
-                self.is_at_rest(job);
-            }
         }
     }
 }
