@@ -11,7 +11,8 @@
 //! world they `dataflow_mpi::transport::simulated::spend` it.
 
 use crate::data::{Datum, Store};
-use crate::error::TaskError;
+use crate::engine::buried;
+use crate::error::{Error, Kind, TaskError};
 use crate::port::{Block, Head, Wire};
 use crate::rank::Rank;
 use crate::space::{
@@ -22,6 +23,26 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Asks a space about itself, outside of a run.
+///
+/// # Errors
+/// [`Kind::TaskPanicked`] if it panics, as a run of it would.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::phantom::asked;
+///
+/// let error = asked(|| -> u32 { panic!("no such matrix") }).unwrap_err();
+/// assert_eq!(error.to_string(), "the space panicked: no such matrix");
+/// ```
+pub fn asked<R>(ask: impl FnOnce() -> R) -> Result<R, Error> {
+    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
+        let text = format!("the space panicked: {}", buried(panic));
+        Error::new(Kind::TaskPanicked, None, text)
+    })
+}
 
 /// A space whose data are lengths and whose bodies are given.
 ///

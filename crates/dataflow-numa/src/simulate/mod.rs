@@ -27,7 +27,7 @@ use crate::place::Place;
 use crate::policy::Policy;
 use crate::statistics::{Statistics, WorkerStatistics};
 use crate::topology::Topology;
-use dataflow_core::phantom::{Homes, Length, Phantom};
+use dataflow_core::phantom::{Homes, Length, Phantom, asked};
 use dataflow_core::port::{Context, Executor, MANY_INSIDE, OfThread};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Description, Erased, TaskName, TaskSpace};
@@ -115,10 +115,19 @@ pub enum SimulateError {
         /// How many are allowed: [`MANY_INSIDE`].
         most: usize,
     },
+    /// A worker sits where the machine has no NUMA node: its place is one of another topology.
+    NoSuchNode {
+        /// Its index.
+        worker: usize,
+        /// On which it sits.
+        numa_node: usize,
+        /// How many the machine has.
+        n_numa_nodes: usize,
+    },
     /// A cost is negative, longer than a day, or no number.
     WrongCost {
         /// Which one.
-        name: &'static str,
+        name: String,
         /// Its value.
         value: f64,
     },
@@ -145,6 +154,18 @@ impl fmt::Display for SimulateError {
             SimulateError::NoWorkers => f.write_str("0 workers run nothing (1 at least)"),
             SimulateError::TooManyWorkers { n_workers, most } => {
                 write!(f, "{n_workers} workers in virtual time (at most {most})")
+            }
+            SimulateError::NoSuchNode {
+                worker,
+                numa_node,
+                n_numa_nodes,
+            } => {
+                write!(f, "worker {worker} sits on NUMA node {numa_node} (")?;
+                match n_numa_nodes {
+                    0 => f.write_str("there is none)"),
+                    1 => f.write_str("there is 1: 0)"),
+                    n => write!(f, "there are {n}: 0 to {})", n - 1),
+                }
             }
             SimulateError::WrongCost { name, value } => {
                 write!(
@@ -210,26 +231,27 @@ impl Simulated {
 }
 
 impl Costs {
-    fn check(&self) -> Result<(), SimulateError> {
-        let classes = self.classes.iter().map(|&seconds| ("of a class", seconds));
+    fn check(&self, about: &Description) -> Result<(), SimulateError> {
+        let class = |(at, &seconds): (usize, &f64)| {
+            let class = about.classes().get(at);
+            let name = class.map_or_else(|| at.to_string(), |class| class.name.clone());
+            (format!("of class {name}"), seconds)
+        };
         let others = [
-            ("initialise", self.initialise),
-            ("remote_byte", self.remote_byte),
-            ("round", self.round),
+            ("initialise".to_string(), self.initialise),
+            ("remote_byte".to_string(), self.remote_byte),
+            ("round".to_string(), self.round),
         ];
-        match classes
-            .chain(others)
-            .find(|(_, value)| !(0.0..=DAY).contains(value))
-        {
+        let all = self.classes.iter().enumerate().map(class).chain(others);
+        let mut all = all.filter(|(_, value)| !(0.0..=DAY).contains(value));
+        match all.next() {
             Some((name, value)) => Err(SimulateError::WrongCost { name, value }),
             None => Ok(()),
         }
     }
 
     /// What tasks of each class of a space take.
-    fn of(&self, space: &impl TaskSpace) -> Result<Vec<Duration>, SimulateError> {
-        let mut about = Description::default();
-        space.describe(&mut about);
+    fn of(&self, about: &Description) -> Result<Vec<Duration>, SimulateError> {
         let costs = self.classes.len();
         match about.classes().get(costs) {
             Some(class) => Err(SimulateError::NoCost {
@@ -246,7 +268,8 @@ impl Costs {
 /// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
 ///
 /// # Errors
-/// If a cost is missing or no cost, there are no workers or more than [`MANY_INSIDE`], or the run fails: the space contradicts itself or has
+/// If a cost is missing or no cost, there are no workers or more than [`MANY_INSIDE`], one sits on a NUMA node that the
+/// machine has not, or the run fails: the space contradicts itself or has
 /// edges between ranks, or a user's scheduler broke its law.
 ///
 /// ```
@@ -312,7 +335,9 @@ fn play<S: TaskSpace>(
     costs: &Costs,
     is_traced: bool,
 ) -> Result<(Simulated, Option<Trace>), SimulateError> {
-    costs.check()?;
+    let mut about = Description::default();
+    asked(|| space.describe(&mut about))?;
+    costs.check(&about)?;
     if places.is_empty() {
         return Err(SimulateError::NoWorkers);
     }
@@ -322,11 +347,20 @@ fn play<S: TaskSpace>(
             most: MANY_INSIDE,
         });
     }
-    let classes = costs.of(space)?;
+    let n_numa_nodes = topology.n_numa_nodes();
+    let is_elsewhere = |place: &Place| place.numa_node >= n_numa_nodes;
+    if let Some(worker) = places.iter().position(is_elsewhere) {
+        return Err(SimulateError::NoSuchNode {
+            worker,
+            numa_node: places[worker].numa_node,
+            n_numa_nodes,
+        });
+    }
+    let classes = costs.of(&about)?;
     let round = nanoseconds(costs.round);
     let lanes = || Lanes::new(topology, places, policy, round, costs.remote_byte);
 
-    let homes = Homes::of(space, Rank(0));
+    let homes = asked(|| Homes::of(space, Rank(0)))?;
     let machine = VirtualMachine::new(lanes(), Vec::new());
     let initialise = Initialise::new(&machine, homes.len(), nanoseconds(costs.initialise));
     run(&Erased::new(&initialise), &machine)?;
@@ -334,7 +368,8 @@ fn play<S: TaskSpace>(
     let machine = VirtualMachine::new(lanes(), initialise.nodes());
     let bytes = |_, _| costs.bytes;
     let body = |task: S::Task| machine.spend(task.class(), classes[task.class()]);
-    let mut phantom = Phantom::of(space).bytes(&bytes).body(&body);
+    let phantom = asked(|| Phantom::of(space))?;
+    let mut phantom = phantom.bytes(&bytes).body(&body);
     if costs.ties == Ties::Last {
         phantom = phantom.backwards();
     }

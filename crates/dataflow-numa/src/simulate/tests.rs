@@ -611,7 +611,7 @@ fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
     // Durations and clocks stood still at their largest value, and a wrong time was told.
     let mut endless = costs();
     endless.classes[1] = 1e18;
-    assert!(run(1, endless).contains("of a class is 1000000000000000000 (must be 0 to 86400 s"));
+    assert!(run(1, endless).contains(" is 1000000000000000000 (must be 0 to 86400 s"));
     let mut without_gemm = costs();
     without_gemm.classes.pop();
     assert!(run(1, without_gemm).contains("class Gemm"));
@@ -632,6 +632,135 @@ fn more_workers_than_a_run_has_room_for_are_refused() {
     };
     let refused = run(40_000).unwrap_err().to_string();
     assert_eq!(refused, "40000 workers in virtual time (at most 32767)");
+}
+
+/// A byte without end cost nothing, for none of it is no number; and of a class nobody was told which.
+#[test]
+fn a_cost_without_end_is_refused_and_a_wrong_one_of_a_class_named() {
+    let run = |costs: Costs| {
+        let run = simulated(&Policy::default(), &boards(), 1, 3, &costs);
+        run.unwrap_err().to_string()
+    };
+    let byte = Costs {
+        remote_byte: f64::INFINITY,
+        ..costs()
+    };
+    assert!(run(byte).contains("remote_byte is inf (must be"));
+    let mut herk = costs();
+    herk.classes[2] = f64::NAN;
+    assert!(run(herk).contains("of class Herk is NaN (must be"));
+}
+
+/// An index was said to be out of bounds, of nobody knew what.
+#[test]
+fn places_of_another_machine_are_refused() {
+    let places = Bind::Cores.places(&boards(), 12);
+    let one = Topology::flat(&[0, 1]);
+    let run = simulate(
+        &Cholesky::new(2),
+        &one,
+        &places,
+        &Policy::default(),
+        &costs(),
+    );
+    let says = "worker 6 sits on NUMA node 1 (there is 1: 0)";
+    assert_eq!(run.unwrap_err().to_string(), says);
+}
+
+/// A space that panics when it is asked for something.
+struct Odd {
+    panics_in: &'static str,
+    home: Store<u8>,
+}
+
+impl Odd {
+    fn asks(&self, what: &str) {
+        assert!(self.panics_in != what, "no {what} today");
+    }
+}
+
+impl TaskSpace for Odd {
+    type Task = u64;
+    type Datum = u8;
+
+    fn describe(&self, about: &mut Description) {
+        self.asks("describe");
+        about.class("Task").update("DATUM");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        self.asks("tasks");
+        0..1
+    }
+
+    fn inputs(&self, _: u64, from: &mut impl Inputs<Self>) {
+        self.asks("inputs");
+        from.home(0, &self.home, 0);
+    }
+
+    fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+
+    fn run(&self, _: u64, _: &mut Flows<'_, u8>) -> Result<(), TaskError> {
+        Err("a simulation runs no body".into())
+    }
+}
+
+/// It unwound out of the simulation, where a run answers with an error.
+#[test]
+fn a_space_that_panics_when_it_is_asked_fails_a_simulation_as_it_would_a_run() {
+    let machine = boards();
+    let places = Bind::Cores.places(&machine, 2);
+    for panics_in in ["describe", "tasks", "inputs"] {
+        let odd = Odd {
+            panics_in,
+            home: Store::empty("home", 1),
+        };
+        let run = simulate(&odd, &machine, &places, &Policy::default(), &costs());
+        let Err(SimulateError::Failed(error)) = run else {
+            panic!("{panics_in}: {run:?}");
+        };
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        let says = format!("the space panicked: no {panics_in} today");
+        assert_eq!(error.to_string(), says);
+    }
+}
+
+/// The classes are as many as the names say, and only the first is described.
+struct OneDescribed;
+
+impl TaskSpace for OneDescribed {
+    type Task = Task;
+    type Datum = ();
+
+    fn describe(&self, about: &mut Description) {
+        about.class("Potrf");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = Task> + Send {
+        [Trsm { m: 0, k: 0 }].into_iter()
+    }
+
+    fn inputs(&self, _: Task, _: &mut impl Inputs<Self>) {}
+    fn successors(&self, _: Task, _: &mut impl Successors<Self>) {}
+
+    fn run(&self, _: Task, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_task_of_a_class_that_is_not_described_is_named() {
+    let machine = boards();
+    let places = Bind::Cores.places(&machine, 2);
+    let costs = Costs {
+        classes: vec![1.0],
+        ..costs()
+    };
+    let run = simulate(&OneDescribed, &machine, &places, &Policy::default(), &costs);
+    let Err(SimulateError::Failed(error)) = run else {
+        panic!("{run:?}");
+    };
+    assert_eq!(error.kind(), Kind::NotDescribed, "{error}");
 }
 
 /// The thread did not know any more that it was inside of a body, whose next run waited for itself.
