@@ -1,5 +1,6 @@
 //! Ranks with NUMA nodes in virtual time: against the simulation of one machine, and worked out by hand.
 
+use dataflow::core::space::Independent;
 use dataflow::core::task_names;
 use dataflow::numa::simulate::{Costs, Simulated, Ties, simulate};
 use dataflow::numa::{Bind, Policy, Topology};
@@ -465,5 +466,26 @@ fn a_rank_with_more_workers_than_a_run_has_room_for_is_refused() {
                 (n_workers, Ok(_)) => panic!("{threads}: {n_workers} workers"),
             }
         }
+    }
+}
+
+/// It counted as 0.
+#[test]
+fn a_byte_that_has_no_cost_is_refused() {
+    for remote_byte in [f64::NAN, f64::INFINITY, -1.0] {
+        let numa = Numa {
+            remote_byte,
+            ..Numa::of(Topology::flat(&[0]))
+        };
+        let machine = Machine {
+            numa: Some(numa),
+            ..Machine::default()
+        };
+        let played = machine.run(|stage| {
+            let space = Independent::new("seconds", 3, |_| Ok(()));
+            stage.play(&space, &|_, _| 0, &|_| Duration::ZERO)
+        });
+        let error = played.unwrap().remove(0).unwrap_err();
+        assert!(error.to_string().contains("remote_byte is"), "{error}");
     }
 }

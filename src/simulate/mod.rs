@@ -35,7 +35,7 @@ mod numa;
 
 pub use numa::Numa;
 
-use dataflow_core::phantom::{Homes, Length, Phantom};
+use dataflow_core::phantom::{Homes, Length, Phantom, asked};
 use dataflow_core::port::{Context, Lengths, MANY_INSIDE, Memory};
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Erased, TaskSpace};
@@ -45,7 +45,7 @@ use dataflow_mpi::transport::Transport;
 use dataflow_mpi::transport::simulated::{Simulated, VirtualWorkers, World, spend};
 use dataflow_mpi::{Counters, Messenger, Settings};
 use dataflow_numa::WorkerStatistics;
-use numa::{Floor, Landing};
+use numa::{Floor, Ground, Landing};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -108,22 +108,34 @@ impl Machine {
         let ends = world.connect(self.ranks).into_iter();
         let ends: Vec<Mutex<Option<Simulated>>> = ends.map(|end| Mutex::new(Some(end))).collect();
         let inside = world.clone();
+        let numa = self.numa.as_ref();
+        let ground = numa.map(|numa| Ground::new(numa, self.n_workers()));
         world.run(self.ranks, move |rank| {
             let mut end = ends[rank.0 as usize]
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let end = end.take();
-            program(&Stage::new(&machine, &inside, rank, end))
+            let floor = ground.clone().map(Floor::new);
+            program(&Stage::new(&machine, floor, &inside, rank, end))
         })
     }
 
+    /// Workers of each rank, as many as are allowed.
+    fn n_workers(&self) -> usize {
+        self.threads.clamp(1, MANY_INSIDE)
+    }
+
     fn check(&self) -> Result<(), Error> {
-        match self.threads > MANY_INSIDE {
-            true => Err(Error::wrong_settings(format!(
-                "{} workers of a rank (at most {MANY_INSIDE})",
-                self.threads
+        let threads = self.threads;
+        if threads > MANY_INSIDE {
+            let text = format!("{threads} workers of a rank (at most {MANY_INSIDE})");
+            return Err(Error::wrong_settings(text));
+        }
+        match self.numa.as_ref().map_or(0.0, |numa| numa.remote_byte) {
+            cost if (0.0..f64::INFINITY).contains(&cost) => Ok(()),
+            cost => Err(Error::wrong_settings(format!(
+                "the cost remote_byte is {cost} (must be finite and 0 or more)"
             ))),
-            false => Ok(()),
         }
     }
 }
@@ -164,11 +176,15 @@ pub struct Played {
 }
 
 impl Stage {
-    fn new(machine: &Machine, world: &World, rank: Rank, end: Option<Simulated>) -> Self {
+    fn new(
+        machine: &Machine,
+        floor: Option<Arc<Floor>>,
+        world: &World,
+        rank: Rank,
+        end: Option<Simulated>,
+    ) -> Self {
         let end = end.filter(|_| machine.ranks > 1);
-        let numa = machine.numa.as_ref();
-        let n_workers = machine.threads.clamp(1, MANY_INSIDE);
-        let floor = numa.map(|numa| Floor::new(numa, n_workers));
+        let n_workers = machine.n_workers();
         let messenger = end.map(|end| {
             let transport: Box<dyn Transport> = Box::new(end);
             let (settings, host) = (machine.messages.clone(), world.host(rank));
@@ -221,8 +237,8 @@ impl Stage {
     /// returns, and is called once for each task.
     ///
     /// # Errors
-    /// As [`run_across`]; if the messages' settings are no settings, or a rank has more than [`MANY_INSIDE`]
-    /// workers.
+    /// As [`run_across`]; if the messages' settings are no settings, a rank has more than [`MANY_INSIDE`]
+    /// workers, or a byte of another NUMA node no cost.
     pub fn play<S: TaskSpace>(
         &self,
         space: &S,
@@ -231,9 +247,10 @@ impl Stage {
     ) -> Result<Played, Error> {
         let longer = || self.floor.as_ref().map_or(Duration::ZERO, |on| on.longer());
         let body = |task| spend(time(task).saturating_add(longer()));
-        let mut phantom = Phantom::of(space).bytes(bytes).body(&body);
+        let phantom = asked(|| Phantom::of(space))?;
+        let mut phantom = phantom.bytes(bytes).body(&body);
         if let Some(floor) = &self.floor {
-            phantom = phantom.on(&**floor, Homes::of(space, self.rank));
+            phantom = phantom.on(&**floor, asked(|| Homes::of(space, self.rank))?);
         }
         self.play_lengths(&Erased::new(&phantom))
     }

@@ -46,7 +46,7 @@ pub struct Numa {
     /// How ready tasks are queued, placed and stolen.
     pub policy: Policy,
     /// Seconds of a byte that a task reads from another NUMA node, for every 10 by which that is farther
-    /// than the own one: what SLIT calls the time of a local access.
+    /// than the own one: what SLIT calls the time of a local access. Finite, and 0 at least.
     pub remote_byte: f64,
     /// Time between two looks that an idle worker with patience left makes by itself. When another worker
     /// begins or ends a task it may look as well, in no time, and every look counts as a round: so many
@@ -66,12 +66,37 @@ impl Numa {
     }
 }
 
-/// What is under a rank's workers.
-pub(super) struct Floor {
-    numa: Numa,
+/// What is under all ranks' workers, once: a machine's tables grow with the square of its NUMA nodes.
+pub(super) struct Ground {
     places: Vec<Place>,
     /// NUMA nodes that have workers.
     crewed: Vec<usize>,
+    /// Those of each run are like these.
+    lanes: Lanes,
+}
+
+impl Ground {
+    pub fn new(numa: &Numa, n_workers: usize) -> Arc<Self> {
+        let topology = &numa.topology;
+        let places = Bind::Cores.places(topology, n_workers);
+        let has_workers = |node: &usize| places.iter().any(|place| place.numa_node == *node);
+        Arc::new(Ground {
+            crewed: (0..topology.n_numa_nodes()).filter(has_workers).collect(),
+            lanes: Lanes::new(
+                topology,
+                &places,
+                &numa.policy,
+                numa.round,
+                numa.remote_byte,
+            ),
+            places,
+        })
+    }
+}
+
+/// What is under a rank's workers.
+pub(super) struct Floor {
+    ground: Arc<Ground>,
     /// By worker: nanoseconds that the inputs of the task that it begins take longer.
     longer: Vec<AtomicU64>,
     /// The same of all tasks of the run.
@@ -81,33 +106,21 @@ pub(super) struct Floor {
 }
 
 impl Floor {
-    pub fn new(numa: &Numa, n_workers: usize) -> Arc<Self> {
-        let places = Bind::Cores.places(&numa.topology, n_workers.max(1));
-        let nodes = 0..numa.topology.n_numa_nodes();
-        let has_workers = |node: &usize| places.iter().any(|place| place.numa_node == *node);
+    pub fn new(ground: Arc<Ground>) -> Arc<Self> {
         Arc::new(Floor {
-            crewed: nodes.filter(has_workers).collect(),
-            longer: places.iter().map(|_| AtomicU64::new(0)).collect(),
+            longer: ground.places.iter().map(|_| AtomicU64::new(0)).collect(),
             remote: AtomicU64::new(0),
             lanes: Mutex::default(),
-            numa: numa.clone(),
-            places,
+            ground,
         })
     }
 
     /// A rank's workers on it.
     pub fn workers(self: &Arc<Self>, world: &World, rank: Rank) -> VirtualWorkers {
         let (floor, clock) = (self.clone(), world.clone());
-        let workers = VirtualWorkers::lean(world, rank, self.places.len());
+        let workers = VirtualWorkers::lean(world, rank, self.ground.places.len());
         workers.with_queues(move |ring| {
-            let Numa {
-                topology,
-                policy,
-                remote_byte,
-                round,
-            } = &floor.numa;
-            let lanes = Lanes::new(topology, &floor.places, policy, *round, *remote_byte);
-            let lanes = Arc::new(lanes);
+            let lanes = Arc::new(floor.ground.lanes.anew());
             *floor.lanes() = Some(lanes.clone());
             let clock = clock.clone();
             Arc::new(InWorld { lanes, clock, ring })
@@ -141,17 +154,18 @@ impl Floor {
 
 impl Land for Floor {
     fn here(&self) -> Option<usize> {
-        Some(self.places.get(worker()?)?.numa_node)
+        Some(self.ground.places.get(worker()?)?.numa_node)
     }
 
     fn home(&self, slot: usize) -> Option<usize> {
-        let turn = slot.checked_rem(self.crewed.len())?;
-        self.crewed.get(turn).copied()
+        let turn = slot.checked_rem(self.ground.crewed.len())?;
+        self.ground.crewed.get(turn).copied()
     }
 
     fn reads(&self, inputs: &[(usize, u64)]) {
         if let (Some(worker), Some(lanes)) = (worker(), &*self.lanes()) {
-            let longer = lanes.begins(worker, inputs).as_nanos() as u64;
+            let longer = lanes.begins(worker, inputs).as_nanos();
+            let longer = u64::try_from(longer).unwrap_or(u64::MAX);
             self.longer[worker].store(longer, Ordering::Relaxed);
         }
     }

@@ -18,7 +18,7 @@ use crate::sync::held;
 use crate::topology::Topology;
 use dataflow_core::port::{Lane, Wants, Word};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Where ready tasks of one run wait, as a [`Policy`] says, and which workers rest.
@@ -48,14 +48,19 @@ use std::time::Duration;
 /// assert_eq!(lanes.begins(1, &[(0, 1000)]), Duration::from_micros(1));
 /// ```
 pub struct Lanes {
-    crew: Crew,
-    policy: Policy,
+    plan: Arc<Plan>,
     queues: Queues,
     wards: Wards,
-    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
-    takers: Box<[Box<[usize]>]>,
     workers: Box<[Berth]>,
     resting: Mutex<Resting>,
+}
+
+/// What the lanes of all runs on a machine have in common: for a thousand NUMA nodes several megabytes.
+struct Plan {
+    crew: Crew,
+    policy: Policy,
+    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
+    takers: Box<[Box<[usize]>]>,
     round: Duration,
     /// By NUMA node, from there to each other: seconds that a byte takes longer.
     farther: Box<[Box<[f64]>]>,
@@ -129,7 +134,11 @@ struct RestingWorker {
 impl Lanes {
     /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
     /// every `round`. A byte of another NUMA node takes `remote_byte` seconds longer for every 10 by which
-    /// that is farther than the own one: what SLIT calls the time of a local access.
+    /// that is farther than the own one: what SLIT calls the time of a local access; finite, and 0
+    /// at least.
+    ///
+    /// # Panics
+    /// If a place is on a NUMA node that the topology has not.
     pub fn new(
         topology: &Topology,
         places: &[Place],
@@ -140,26 +149,39 @@ impl Lanes {
         let numa_nodes: Vec<usize> = places.iter().map(|place| place.numa_node).collect();
         let crew = Crew::new(topology, &numa_nodes, policy.reach);
         let n_nodes = crew.n_numa_nodes();
-        let berth = |_| Berth {
-            counters: Counters::new(n_nodes),
-            left: Mutex::default(),
-        };
         let farther = |from, to| {
             let distance = |to| crew.distance(from, to);
             let beyond = distance(to).saturating_sub(distance(from));
             remote_byte * f64::from(beyond) / 10.0
         };
         let row = |from| (0..n_nodes).map(|to| farther(from, to)).collect();
-        Lanes {
+        Lanes::on(Arc::new(Plan {
             farther: (0..n_nodes).map(row).collect(),
-            queues: Queues::new(policy, &crew),
-            wards: Wards::new(&crew, true),
             takers: (0..n_nodes).map(|node| crew.takers(node).into()).collect(),
-            workers: (0..crew.n_workers()).map(berth).collect(),
-            resting: Mutex::new(Resting::all(&crew)),
             policy: policy.clone(),
             round: round.max(Duration::from_nanos(1)),
             crew,
+        }))
+    }
+
+    /// The same once more for another run: empty queues, and workers at rest. What is known of the machine is
+    /// shared.
+    pub fn anew(&self) -> Self {
+        Lanes::on(self.plan.clone())
+    }
+
+    fn on(plan: Arc<Plan>) -> Self {
+        let crew = &plan.crew;
+        let berth = |_| Berth {
+            counters: Counters::new(crew.n_numa_nodes()),
+            left: Mutex::default(),
+        };
+        Lanes {
+            queues: Queues::new(&plan.policy, crew),
+            wards: Wards::new(crew, true),
+            workers: (0..crew.n_workers()).map(berth).collect(),
+            resting: Mutex::new(Resting::all(crew)),
+            plan,
         }
     }
 
@@ -170,13 +192,13 @@ impl Lanes {
 
     /// The NUMA node on which a worker sits.
     pub fn numa_node(&self, worker: usize) -> usize {
-        self.crew.numa_node(worker)
+        self.plan.crew.numa_node(worker)
     }
 
     /// What each worker has done so far; tasks are those that it was said to [begin](Self::begins).
     pub fn statistics(&self) -> Vec<WorkerStatistics> {
         let workers = self.workers.iter().enumerate();
-        let read = |(worker, berth): (usize, &Berth)| berth.counters.read(worker, &self.crew);
+        let read = |(worker, berth): (usize, &Berth)| berth.counters.read(worker, &self.plan.crew);
         workers.map(read).collect()
     }
 
@@ -184,7 +206,7 @@ impl Lanes {
     /// takes than with all of them at hand.
     pub fn begins(&self, worker: usize, inputs: &[(usize, u64)]) -> Duration {
         self.workers[worker].counters.count_tasks(1);
-        let row = &self.farther[self.numa_node(worker)];
+        let row = &self.plan.farther[self.numa_node(worker)];
         let longer = |&(node, bytes): &(usize, u64)| Some(bytes as f64 * row.get(node)?);
         nanoseconds(inputs.iter().filter_map(longer).sum())
     }
@@ -212,7 +234,7 @@ impl Lanes {
     pub fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
         let mut left = std::mem::take(&mut *held(&self.workers[worker].left));
         let is_first = !std::mem::replace(&mut left.has_visited, true);
-        let node = self.crew.numa_node(worker);
+        let node = self.plan.crew.numa_node(worker);
         let for_roots = self.resting().comes_in(worker, node, is_first);
         let fault = self.open(worker, &mut left, for_roots, visit);
         self.resting().is_busy(worker, left.hand.is_some());
@@ -222,7 +244,10 @@ impl Lanes {
 
     /// Time is about to pass for a worker that has begun a task: says by `wake` who is to be woken.
     pub fn pass(&self, worker: usize, now: Duration, wake: &mut dyn FnMut(usize)) {
-        if !self.resting().begins(worker, self.crew.numa_node(worker)) {
+        if !self
+            .resting()
+            .begins(worker, self.plan.crew.numa_node(worker))
+        {
             self.call(now, wake);
         }
     }
@@ -236,7 +261,7 @@ impl Lanes {
         is_wanted: bool,
         wake: &mut dyn FnMut(usize),
     ) -> Rest {
-        let node = self.crew.numa_node(worker);
+        let node = self.plan.crew.numa_node(worker);
         let comes = |resting: &mut Resting| {
             resting.gets_up(worker, node);
             Rest::ComesIn
@@ -281,7 +306,7 @@ impl Lanes {
         }
         let last = resting.on.iter().filter_map(|on| on.last().copied());
         let latest = last.max_by_key(|&worker| resting.sleepers[worker].since)?;
-        resting.gets_up(latest, self.crew.numa_node(latest));
+        resting.gets_up(latest, self.plan.crew.numa_node(latest));
         resting.for_mail = Some(latest);
         Some(latest)
     }
@@ -290,7 +315,7 @@ impl Lanes {
     pub fn call_all(&self, wake: &mut dyn FnMut(usize)) {
         let mut resting = self.resting();
         let all = std::mem::take(&mut resting.on).concat();
-        resting.on = vec![Vec::new(); self.crew.n_numa_nodes()];
+        resting.on = vec![Vec::new(); self.plan.crew.n_numa_nodes()];
         for &worker in &all {
             resting.sleepers[worker].rests = false;
         }
@@ -309,12 +334,12 @@ impl Lanes {
     /// It has looked and found nothing. If it would have found something but for its patience, it looks
     /// again after a round.
     fn lies_down(&self, worker: usize, now: Duration) {
-        let waits = self.queues.has_words_for(worker, &self.crew);
+        let waits = self.queues.has_words_for(worker, &self.plan.crew);
         let mut resting = self.resting();
-        resting.lies_down(worker, self.crew.numa_node(worker));
+        resting.lies_down(worker, self.plan.crew.numa_node(worker));
         let looks_at = &mut resting.sleepers[worker].looks_at;
         if looks_at.is_none() {
-            *looks_at = waits.then(|| now + self.round);
+            *looks_at = waits.then(|| now.saturating_add(self.plan.round));
         }
     }
 
@@ -323,8 +348,8 @@ impl Lanes {
         if self.resting().on.iter().all(Vec::is_empty) {
             return;
         }
-        let has_words = |node| self.queues.has_words_on(node, &self.crew);
-        let takers = self.takers.iter().enumerate();
+        let has_words = |node| self.queues.has_words_on(node, &self.plan.crew);
+        let takers = self.plan.takers.iter().enumerate();
         for (node, takers) in takers.filter(|(node, _)| has_words(*node)) {
             for &home in takers {
                 while self.has_sleeper(home) && has_words(node) {
@@ -375,18 +400,18 @@ impl Lanes {
         for_roots: bool,
         visit: &mut dyn FnMut(&mut dyn Lane),
     ) -> Option<String> {
-        let (crew, counters) = (&self.crew, &self.workers[worker].counters);
+        let (crew, counters) = (&self.plan.crew, &self.workers[worker].counters);
         let kit = Kit::new(
             worker,
             crew,
-            &self.policy,
+            &self.plan.policy,
             &self.wards,
             counters,
             &NoBacklog,
         );
         let kit = kit.simulated(left.habits);
         let mut open = self.queues.open(&kit, Risen::Free);
-        let keeping = KeepingLane::new(open.as_lane(), self.policy.keep);
+        let keeping = KeepingLane::new(open.as_lane(), self.plan.policy.keep);
         let mut lane = LentLane {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),
@@ -411,7 +436,7 @@ pub(super) fn nanoseconds(seconds: f64) -> Duration {
 impl fmt::Debug for Lanes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lanes")
-            .field("policy", &self.policy)
+            .field("policy", &self.plan.policy)
             .field("n_workers", &self.workers.len())
             .finish_non_exhaustive()
     }
@@ -593,7 +618,6 @@ mod tests {
     use super::*;
     use crate::place::Bind;
     use crate::policy::{ReadyQueue, Scheduler};
-    use std::sync::Arc;
 
     const ROUND: Duration = Duration::from_micros(1);
 
@@ -685,6 +709,32 @@ mod tests {
         assert_eq!(rests(&lanes, ROUND), Rest::Sleeps(Some(ROUND)));
         assert_eq!(rests(&lanes, 2 * ROUND), Rest::ComesIn);
         assert_eq!(found(&lanes), Some(7), "after three looks in vain");
+    }
+
+    /// The time of the next look ran over.
+    #[test]
+    fn a_round_may_be_so_long_that_nobody_looks_again() {
+        let machine = Topology::made_of(&[1, 1], |_, _| 10);
+        let places = Bind::Cores.places(&machine, 2);
+        let policy = "distance,patience=3".parse().unwrap();
+        let lanes = Lanes::new(&machine, &places, &policy, Duration::MAX, 0.0);
+        lanes.lend(0, &mut |lane| {
+            (7..9).for_each(|word| lane.push(word, 0));
+            assert!(lane.pop().is_some());
+        });
+        lanes.pass(0, ROUND, &mut |_| ());
+        let rest = Rest::Sleeps(Some(Duration::MAX - ROUND));
+        assert_eq!(rests(&lanes, ROUND), rest);
+    }
+
+    /// Each of ten thousand ranks had tables of its own.
+    #[test]
+    fn lanes_of_another_run_share_what_is_known_of_the_machine_and_no_task() {
+        let (lanes, _) = begun("distance");
+        let anew = lanes.anew();
+        assert!(Arc::ptr_eq(&lanes.plan, &anew.plan));
+        assert_eq!(found(&anew), None);
+        assert_eq!(found(&lanes), Some(7));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl VirtualMachine {
     /// Nanoseconds since the run began, for observers that look at the clock.
     pub fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let course = self.course.clone();
-        move || held(&course).now.as_nanos() as u64
+        move || u64::try_from(held(&course).now.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// The body of a task of this class takes so long, and longer by what its inputs do.
