@@ -63,7 +63,7 @@ impl std::error::Error for PinError {
 }
 
 /// Numbers of processors end here: a mask of so many bits takes 512 KiB.
-const MOST_PUS: usize = 1 << 22;
+pub(crate) const MOST_PUS: usize = 1 << 22;
 
 /// The processors that the calling thread may use, ascending: its affinity mask, which the kernel
 /// has already cut down to the cgroup's cpuset.

@@ -207,7 +207,7 @@ pub fn online(root: &Path) -> Option<Vec<usize>> {
 
 /// Numbers as the kernel lists them: `0-3,8,10-11`. `None` if it is something else.
 pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
-    /// No machine has more; a longer range is not a list of PUs.
+    /// No machine has more; a longer list is not one of PUs.
     const MOST: usize = 1 << 20;
     let mut numbers = Vec::new();
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {
@@ -216,7 +216,7 @@ pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
             first.trim().parse::<usize>().ok()?,
             last.trim().parse::<usize>().ok()?,
         );
-        if last >= MOST {
+        if last >= MOST || numbers.len() + (last + 1).saturating_sub(first) > MOST {
             return None;
         }
         numbers.extend(first..=last);
@@ -441,6 +441,7 @@ mod tests {
             ("0-", None),
             ("a", None),
             ("0-4294967296", None),
+            ("0-1048575,1", None),
         ] {
             assert_eq!(parse_list(text), expected, "{text:?}");
         }

@@ -5,6 +5,7 @@
 //! into it never leave this file.
 
 use super::calls;
+use crate::pin::MOST_PUS;
 use crate::topology::TopologyError;
 use std::ffi::{CStr, CString, c_int};
 use std::io;
@@ -270,7 +271,8 @@ impl<'t> Object<'t> {
             let next = unsafe { calls::hwloc_bitmap_next(self.0.cpuset, last) };
             (next >= 0).then_some(next)
         };
-        let pus = std::iter::successors(Some(-1), next).skip(1);
+        // A file may name a set without end.
+        let pus = std::iter::successors(Some(-1), next).skip(1).take(MOST_PUS);
         pus.map(|pu| pu as usize).collect()
     }
 
