@@ -33,7 +33,7 @@ impl Statistics {
     /// assert_eq!(Statistics::default().local_share(), None);
     /// ```
     pub fn local_share(&self) -> Option<f64> {
-        let all = self.local_bytes + self.remote_bytes;
+        let all = self.local_bytes.saturating_add(self.remote_bytes);
         (all > 0).then(|| self.local_bytes as f64 / all as f64)
     }
 
@@ -114,7 +114,7 @@ impl WorkerStatistics {
         for traffic in traffic {
             match by_distance.last_mut() {
                 Some((distance, steals)) if *distance == traffic.distance => {
-                    *steals += traffic.steals;
+                    *steals = steals.saturating_add(traffic.steals);
                 }
                 _ => by_distance.push((traffic.distance, traffic.steals)),
             }
@@ -147,11 +147,11 @@ impl WorkerStatistics {
         let bytes = |local: bool| {
             let of = |traffic: &&NodeTraffic| (traffic.from == self.numa_node) == local;
             let traffic = self.traffic.iter().filter(of);
-            traffic.map(|traffic| traffic.bytes).sum()
+            added(traffic.map(|traffic| traffic.bytes))
         };
         Statistics {
             tasks: self.tasks,
-            steals: self.traffic.iter().map(|traffic| traffic.steals).sum(),
+            steals: added(self.traffic.iter().map(|traffic| traffic.steals)),
             sleeps: self.sleeps,
             local_bytes: bytes(true),
             remote_bytes: bytes(false),
@@ -239,7 +239,13 @@ impl Counters {
 /// Counts some more, for the only writer.
 #[inline]
 fn raise(count: &AtomicU64, more: u64) {
-    count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    let raised = count.load(Ordering::Relaxed).saturating_add(more);
+    count.store(raised, Ordering::Relaxed);
+}
+
+/// Data may say that they are as long as numbers go.
+fn added(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -247,6 +253,18 @@ mod tests {
     use super::*;
     use crate::crew::tests::{crew, in_a_row};
     use crate::policy::Reach;
+
+    #[test]
+    fn bytes_beyond_all_numbers_are_the_largest_number() {
+        let crew = crew(&in_a_row(&[1, 1, 1]), Reach::All);
+        let counters = Counters::new(3);
+        for from in [0, 0, 1, 2] {
+            counters.count_bytes(from, 1 << 63);
+        }
+        let total = counters.read(1, &crew).total();
+        assert_eq!((total.local_bytes, total.remote_bytes), (1 << 63, u64::MAX));
+        assert_eq!(total.local_share(), Some(0.5));
+    }
 
     #[test]
     fn a_workers_counts_are_told_by_node_by_distance_and_in_sum() {

@@ -422,8 +422,8 @@ impl Bins {
     fn of(times: &[(u64, Locality)]) -> Self {
         let [from, first, third, most] = [0, 1, 3, 4].map(|part| quartile(times, part));
         // Outliers, after StarVZ: beyond Q3 + 1.5 (Q3 − Q1); twice that is still drawn in its place.
-        let fence = third + 3 * (third - first).max(1);
-        let to = most.min(fence).max(from + 1);
+        let fence = third.saturating_add((third - first).max(1).saturating_mul(3));
+        let to = most.min(fence).max(from.saturating_add(1));
         let mut counts = [[0; 3]; BARS];
         for (time, data) in times {
             let part = (time.min(&to) - from) as f64 / (to - from) as f64;

@@ -52,7 +52,7 @@ pub(crate) fn pending(view: &View<'_>, rank: usize) -> Vec<Sample> {
 /// messages to it: what came before the window, or from a rank that is not seen, is held in it too.
 pub(crate) fn held(view: &View<'_>, received: &[&Arrow]) -> Vec<Sample> {
     let changes = received.iter().flat_map(|arrow| {
-        let bytes = arrow.message.bytes as i64;
+        let bytes = i128::from(arrow.message.bytes);
         [(arrow.message.span.end, bytes), (arrow.released, -bytes)]
     });
     seen(view, samples(changes.collect()))
@@ -64,25 +64,25 @@ pub(crate) fn sum<'s>(series: impl Iterator<Item = &'s Vec<Sample>>) -> Vec<Samp
     for samples in series {
         let mut before = 0;
         for sample in samples {
-            changes.push((sample.time, sample.value as i64 - before));
-            before = sample.value as i64;
+            changes.push((sample.time, i128::from(sample.value) - before));
+            before = i128::from(sample.value);
         }
     }
     samples(changes)
 }
 
-fn samples(mut changes: Vec<(u64, i64)>) -> Vec<Sample> {
+fn samples(mut changes: Vec<(u64, i128)>) -> Vec<Sample> {
     // Stable, since that merges what is sorted already: what each worker began.
     changes.sort_by_key(|(time, _)| *time);
     let mut samples = Vec::new();
     let mut value = 0;
     for same in changes.chunk_by(|(one, _), (other, _)| one == other) {
-        let by: i64 = same.iter().map(|(_, by)| by).sum();
+        let by: i128 = same.iter().map(|(_, by)| by).sum();
         value += by;
         if by != 0 {
             samples.push(Sample {
                 time: same[0].0,
-                value: value.max(0) as u64,
+                value: u64::try_from(value.max(0)).unwrap_or(u64::MAX),
             });
         }
     }
@@ -137,6 +137,15 @@ mod tests {
             found,
             [Sample { time: 2, value: 1 }, Sample { time: 9, value: 0 }]
         );
+    }
+
+    /// It was nothing, for bytes beyond half of all numbers are negative as others.
+    #[test]
+    fn what_is_beyond_all_numbers_is_the_largest_number() {
+        let most = i128::from(u64::MAX);
+        let found = samples(vec![(1, most), (2, 1), (3, -most), (4, -1)]);
+        let values = found.iter().map(|sample| sample.value);
+        assert_eq!(values.collect::<Vec<_>>(), [u64::MAX, u64::MAX, 1, 0]);
     }
 
     #[test]

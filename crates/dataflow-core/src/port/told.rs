@@ -96,6 +96,7 @@ impl Ready {
 ///
 /// assert_eq!(most_bytes([(3, 100), (1, 60), (1, 60)]), Some(1));
 /// assert_eq!(most_bytes([(3, 100), (1, 100)]), Some(3));
+/// assert_eq!(most_bytes([(3, u64::MAX), (1, 1 << 63), (1, 1 << 63)]), Some(1));
 /// assert_eq!(most_bytes([]), None);
 /// ```
 ///
@@ -106,9 +107,9 @@ where
     P::IntoIter: Clone,
 {
     let pieces = pieces.into_iter();
-    let bytes_on = |node: usize| -> u64 {
+    let bytes_on = |node: usize| -> u128 {
         let there = pieces.clone().filter(|&(other, _)| other == node);
-        there.map(|(_, bytes)| bytes).sum()
+        there.map(|(_, bytes)| u128::from(bytes)).sum()
     };
     let mut best = None;
     for (node, _) in pieces.clone() {

@@ -288,12 +288,13 @@ fn pairs(trace: &Trace) -> BTreeMap<(usize, usize), RankPair> {
             let left = message.left.unwrap_or(message.span.begin);
             let left = left.min(message.under_way().end); // the sender may hear of it late
             pair.n += 1;
-            pair.bytes += message.bytes;
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut pair.bytes, message.bytes);
             pair.waited += waited.during(message.under_way());
-            pair.time += message.span.length();
-            pair.leaving += left.saturating_sub(message.span.begin);
-            pair.waiting += message.waiting();
-            pair.lying += message.lying().length();
+            add(&mut pair.time, message.span.length());
+            add(&mut pair.leaving, left.saturating_sub(message.span.begin));
+            add(&mut pair.waiting, message.waiting());
+            add(&mut pair.lying, message.lying().length());
         }
     }
     pairs
