@@ -21,7 +21,8 @@ use crate::sleep::Risen;
 use crate::sync::held;
 use crossbeam_utils::CachePadded;
 use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -37,8 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct CustomQueue {
     scheduler: String,
     queue: Box<dyn ReadyQueue>,
-    /// What was pushed and not taken.
-    noted: [CachePadded<Mutex<HashSet<Word>>>; PARTS],
+    /// What was pushed and not taken, and how often: of a space that feeds a task once more than it has inputs
+    /// a word comes twice, which the engine finds out.
+    noted: [CachePadded<Mutex<HashMap<Word, usize>>>; PARTS],
     desk: Mutex<Desk>,
     /// The same as `desk.fault.is_some()`, for a glance.
     is_faulty: AtomicBool,
@@ -138,17 +140,27 @@ impl CustomQueue {
     }
 
     fn push(&self, worker: usize, ready: Ready) {
-        self.part(ready.word).insert(ready.word);
+        *self.part(ready.word).entry(ready.word).or_default() += 1;
         self.ask("push", (), |queue| queue.push(worker, ready));
     }
 
     fn take(&self, worker: usize) -> Option<Word> {
         let word = self.ask("take", None, |queue| queue.take(worker))?.word;
-        if self.part(word).remove(&word) {
+        if self.takes_note(word) {
             return Some(word);
         }
         self.blame("handed out a task twice, or one that it was never given".into());
         None
+    }
+
+    /// Whether a task that was taken had been pushed.
+    fn takes_note(&self, word: Word) -> bool {
+        match self.part(word).entry(word) {
+            Entry::Vacant(_) => return false,
+            Entry::Occupied(noted) if *noted.get() == 1 => _ = noted.remove(),
+            Entry::Occupied(mut noted) => *noted.get_mut() -= 1,
+        }
+        true
     }
 
     /// A worker becomes busy.
@@ -206,7 +218,10 @@ impl CustomQueue {
     /// is wrong, if anything is.
     pub fn at_rest(&self, is_long: bool) -> Option<String> {
         if !self.is_faulty() {
-            let (n_left, is_empty) = (self.n_left(), self.ask("is_empty", false, |queue| queue.is_empty()));
+            let (n_left, is_empty) = (
+                self.n_left(),
+                self.ask("is_empty", false, |queue| queue.is_empty()),
+            );
             let is_wrong = if is_empty { n_left > 0 } else { is_long };
             if is_wrong && !self.is_faulty() {
                 self.blame(not_handed_out(n_left, is_empty));
@@ -217,10 +232,12 @@ impl CustomQueue {
 
     /// How many tasks were pushed and not taken.
     fn n_left(&self) -> usize {
-        self.noted.iter().map(|part| held(part).len()).sum()
+        let in_part =
+            |part: &CachePadded<Mutex<HashMap<Word, usize>>>| held(part).values().sum::<usize>();
+        self.noted.iter().map(in_part).sum()
     }
 
-    fn part(&self, word: Word) -> MutexGuard<'_, HashSet<Word>> {
+    fn part(&self, word: Word) -> MutexGuard<'_, HashMap<Word, usize>> {
         let spread = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         held(&self.noted[spread as usize % PARTS])
     }
@@ -237,7 +254,11 @@ impl Desk {
             self.doubt = Some(Doubt::default());
             self.turn_the_page();
         }
-        let Some(doubt) = self.doubt.as_mut().filter(|_| self.n_busy_since_before == 0) else {
+        let Some(doubt) = self
+            .doubt
+            .as_mut()
+            .filter(|_| self.n_busy_since_before == 0)
+        else {
             return false;
         };
         if !doubt.is_ripe {
@@ -477,10 +498,14 @@ mod tests {
                 queue.part(7).clear();
             }
             assert_eq!(visit(&queue, true), None);
-            queue.part(7).insert(7);
+            queue.part(7).insert(7, 1);
             assert_eq!(visit(&queue, false), None, "in vain for the first time");
             waits_long(&queue);
-            assert!(visit(&queue, false).unwrap().contains("holds 1 ready task back"));
+            assert!(
+                visit(&queue, false)
+                    .unwrap()
+                    .contains("holds 1 ready task back")
+            );
         }
     }
 
@@ -511,9 +536,36 @@ mod tests {
         assert_eq!(queue.go(Some(works), false, true), None);
         let next = queue.come();
         waits_long(&queue);
-        assert!((0..3).all(|_| visit(&queue, false).is_none()), "has got one");
+        assert!(
+            (0..3).all(|_| visit(&queue, false).is_none()),
+            "has got one"
+        );
         assert_eq!(queue.go(Some(next), true, true), None);
         assert!(queue.desk().doubt.as_ref().unwrap().in_vain <= 1);
+    }
+
+    /// A scheduler was said to hand out twice what a wrong space had fed twice.
+    #[test]
+    fn what_was_pushed_twice_may_be_taken_twice_and_no_more() {
+        struct Endless;
+
+        impl ReadyQueue for Endless {
+            fn push(&self, _: usize, _: Ready) {}
+            fn take(&self, _: usize) -> Option<Ready> {
+                Some(Ready::new(7, 0))
+            }
+            fn is_empty(&self) -> bool {
+                false
+            }
+        }
+
+        let queue = CustomQueue::new("endless", Box::new(Endless));
+        (0..2).for_each(|_| queue.push(0, Ready::new(7, 0)));
+        assert_eq!(
+            [0, 1, 2].map(|worker| queue.take(worker)),
+            [Some(7), Some(7), None]
+        );
+        assert!(queue.is_faulty());
     }
 
     #[test]
