@@ -254,7 +254,8 @@ impl Executor for Workers {
         self.pool.execute(job);
     }
 
-    /// With all workers that have nothing else to do.
+    /// With all workers that have nothing else to do. A body of another pool's has no place among them: what it
+    /// runs here it runs alone, on its own thread.
     fn execute_inside(&self, job: &Arc<Job>) {
         let Some(worker) = worker::of(&self.pool) else {
             // A body of another executor's.

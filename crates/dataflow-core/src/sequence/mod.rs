@@ -165,7 +165,8 @@ pub fn scope<'env, R: Send>(
 }
 
 /// Runs a scope inside the body of a task of any kind, on the workers of `on`, including the one that
-/// runs the body. Outside of bodies it is the same as [`scope()`], without the report.
+/// runs the body. Outside of bodies it is the same as [`scope()`], without the report. In a body that another
+/// executor runs, the thread of that body runs all tasks alone: it is none of the workers of `on`.
 ///
 /// Inside tasks of a scope use [`Scope::nested`] instead; its errors name the path to the failed child.
 ///

@@ -251,8 +251,14 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name();
-        let plain = Policy::named(name).unwrap_or_else(|| Policy::new(self.queues.clone()));
-        f.write_str(name)?;
+        let is_own = matches!(self.queues, Queueing::Custom(_));
+        let built_in = Policy::named(name).filter(|_| !is_own);
+        let plain = built_in.unwrap_or_else(|| Policy::new(self.queues.clone()));
+        // A scheduler that is called like a policy is not that.
+        match is_own && name.parse::<Policy>().is_ok() {
+            true => write!(f, "{name:?}")?,
+            false => f.write_str(name)?,
+        }
         if self.reach != plain.reach {
             write!(f, ",{}", self.reach)?;
         }
@@ -333,6 +339,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A report said that it was made under a policy that had been replaced.
+    #[test]
+    fn a_scheduler_that_is_called_like_a_policy_is_shown_in_quotes() {
+        #[derive(Debug)]
+        struct Named(&'static str);
+
+        impl Scheduler for Named {
+            fn name(&self) -> &str {
+                self.0
+            }
+            fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+                unreachable!("it is only named")
+            }
+        }
+
+        let shown = |name| Policy::custom(std::sync::Arc::new(Named(name))).to_string();
+        assert_eq!(shown("fifo"), "\"fifo\"");
+        assert_eq!(shown("lifo,own"), "\"lifo,own\"");
+        assert_eq!(shown("mine"), "mine");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub enum TopologyError {
     NothingAllowed {
         /// The PUs, by the operating system's numbers.
         pus: Vec<usize>,
+        /// The variable of the environment that describes it, with its value, if one does.
+        described_by: Option<String>,
     },
     /// hwloc refused.
     Refused {
@@ -85,14 +87,37 @@ impl fmt::Display for TopologyError {
                 f,
                 "{description:?} describes no machine (allowed: hwloc's synthetic strings, like \"Package:2 [NUMANode] Core:4 PU:2\")"
             ),
-            TopologyError::NothingAllowed { pus } => write!(
+            TopologyError::NothingAllowed { pus, described_by } => write!(
                 f,
-                "the topology has none of the processors {pus:?} that this process may use"
+                "the topology{} has none of the processors {pus:?} that this process may use",
+                Of(described_by.as_deref())
             ),
             TopologyError::Refused { what, reason } => {
                 write!(f, "hwloc refused to {what}: {reason}")
             }
         }
+    }
+}
+
+impl TopologyError {
+    /// It is about a machine that something in the environment describes.
+    pub(super) fn described_by(self, by: String) -> Self {
+        match self {
+            TopologyError::NothingAllowed { pus, .. } => TopologyError::NothingAllowed {
+                pus,
+                described_by: Some(by),
+            },
+            other => other,
+        }
+    }
+}
+
+/// Whose topology it is, if somebody says so.
+struct Of<'a>(Option<&'a str>);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |by| write!(f, " of {by}"))
     }
 }
 

@@ -137,29 +137,36 @@ impl Topology {
     pub fn discover_whole() -> Result<Topology, TopologyError> {
         let allowed = allowed_pus();
         match Self::described()? {
-            Some(described) => described.restricted_to(&allowed),
+            Some((described, by)) => {
+                let restricted = described.restricted_to(&allowed);
+                restricted.map_err(|error| error.described_by(by))
+            }
             None => Ok(system::read(Path::new(system::ROOT), &allowed)),
         }
     }
 
-    /// What hwloc says of this machine, or of the one that the environment describes.
+    /// What hwloc says of this machine, or of the one that the environment describes, and by which variable.
     #[cfg(feature = "hwloc")]
-    fn described() -> Result<Option<Topology>, TopologyError> {
+    fn described() -> Result<Option<(Topology, String)>, TopologyError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(path) = variable("HWLOC_XMLFILE") {
-            return hwloc::xml(Path::new(&path)).map(Some);
+            let by = format!("HWLOC_XMLFILE={}", path.display());
+            return hwloc::xml(Path::new(&path)).map(|read| Some((read, by)));
         }
         if let Some(description) = variable("HWLOC_SYNTHETIC") {
-            return hwloc::synthetic(&description.to_string_lossy()).map(Some);
+            let description = description.to_string_lossy();
+            let by = format!("HWLOC_SYNTHETIC={description}");
+            return hwloc::synthetic(&description).map(|read| Some((read, by)));
         }
         // A mask may name PUs that hwloc does not see; then the system's files know more.
         let allowed = allowed_pus();
         let live = hwloc::live().and_then(|live| live.restricted_to(&allowed));
-        Ok(live.ok().filter(|live| live.n_pus() == allowed.len()))
+        let live = live.ok().filter(|live| live.n_pus() == allowed.len());
+        Ok(live.map(|live| (live, "this machine".to_string())))
     }
 
     #[cfg(not(feature = "hwloc"))]
-    fn described() -> Result<Option<Topology>, TopologyError> {
+    fn described() -> Result<Option<(Topology, String)>, TopologyError> {
         Ok(None)
     }
 
@@ -340,7 +347,10 @@ impl Topology {
         }
         topology.cores.retain(|core| !core.pus.is_empty());
         if topology.cores.is_empty() {
-            return Err(TopologyError::NothingAllowed { pus: pus.to_vec() });
+            return Err(TopologyError::NothingAllowed {
+                pus: pus.to_vec(),
+                described_by: None,
+            });
         }
         for cache in &mut topology.caches {
             cache.pus.retain(|pu| pus.contains(pu));
