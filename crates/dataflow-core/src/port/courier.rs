@@ -118,13 +118,13 @@ pub trait Courier: Send + Sync {
 ///     fn body(&self) -> Cow<'_, [u8]> { self.0.as_bytes().into() }
 /// }
 ///
-/// let inbox = Arc::new(Kept::default());
+/// let (inbox, cargo): (_, Arc<dyn Cargo>) = (Arc::new(Kept::default()), Arc::new(Text("a datum")));
 /// AtOnce(inbox.clone()).post(Parcel {
 ///     to: smallvec![Rank(1)],
 ///     task: smallvec![0, 7], // the first class of tasks, and a parameter
 ///     poisoned: false,
 ///     priority: 0,
-///     flows: smallvec![(0, Some(Arc::new(Text("a datum")))), (1, None)],
+///     flows: smallvec![(0, Some(cargo)), (1, None)],
 /// });
 /// assert_eq!(*inbox.0.lock().unwrap(), b"a datum");
 /// ```
