@@ -219,6 +219,12 @@ const CIRCLES: &[(&str, &str, &str, &str)] = &[
     (
         "crates/dataflow-linalg/src/",
         "lu/factor",
+        "lu/edges",
+        "each family of its edges once, with tasks and flows of the graph; the graph takes one end of each",
+    ),
+    (
+        "crates/dataflow-linalg/src/",
+        "lu/factor",
         "lu/tournament",
         "the same of those of a tournament, and its edges",
     ),

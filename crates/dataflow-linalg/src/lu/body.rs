@@ -1,7 +1,7 @@
 //! What the tasks of the factorisation do with their tiles.
 //!
 //! # Elsewhere
-//! Which tiles a task gets, and what becomes of them: `factor`.
+//! Which tiles a task gets, and what becomes of them: `factor` and `edges`.
 
 use super::factor::Factor;
 use super::moving::Moving;
@@ -22,8 +22,7 @@ impl<T: Scalar> Factor<'_, T> {
         let (height, width) = (heights.sum(), self.a.tile_cols(k as usize));
         let mut stack = Tile::unspecified(height, width, Format::ColumnMajor, self.a.memory());
         let elements = stack.as_mut_slice();
-        let mut slots = flows.iter();
-        let tiles = slots.by_ref().take(self.groups.most());
+        let ([], tiles, [made]) = flows.split();
         let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
         let mut top = 0;
         for tile in &tiles {
@@ -33,22 +32,16 @@ impl<T: Scalar> Factor<'_, T> {
         if self.tournament {
             stack = self.entrants_of((r, k), &tiles, stack);
         }
-        put(slots.next(), stack);
+        made.put(stack);
     }
 
     /// P·A = L·U of the tiles of all stacks, in the order of rows.
     pub(super) fn panel(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let memory = self.a.memory();
-        let mut slots = flows.iter();
-        let (Some(own), Some(swaps)) = (slots.next(), slots.next()) else {
-            return;
-        };
+        let ([own, swaps], mut slots, []) = flows.split();
         let own = own.update();
-        let others: Vec<_> = slots
-            .by_ref()
-            .take(self.rows.p as usize - 1)
-            .map(Slot::get)
-            .collect();
+        let others = slots.by_ref().take(self.rows.p as usize - 1);
+        let others: Vec<_> = others.map(Slot::get).collect();
         let mut pivots = vec![0; (self.rows_from(k)).min(own.cols())];
         if others.iter().all(Option::is_none) {
             getrf(self.backend, own, &mut pivots);
@@ -118,8 +111,7 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// RISEN ← the rows of rank row r that leave column n for the top, each a column.
     pub(super) fn rise(&self, r: u32, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let Some(swaps) = slots.next() else { return };
+        let ([swaps], tiles, [made]) = flows.split();
         let swaps = Swaps::of(swaps.read());
         let width = self.a.tile_cols(n as usize);
         let leaving = swaps.touched.iter().map(|&row| self.tile_of(row, k));
@@ -130,11 +122,7 @@ impl<T: Scalar> Factor<'_, T> {
             Format::ColumnMajor,
             self.a.memory(),
         );
-        let tiles: Vec<_> = slots
-            .by_ref()
-            .take(self.rows.most())
-            .map(Slot::get)
-            .collect();
+        let tiles: Vec<_> = tiles.map(Slot::get).collect();
         let leaving: Vec<_> = leaving.zip((0..).step_by(width)).collect();
         // Rows of one tile are neighbours.
         for rows in leaving.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
@@ -143,31 +131,20 @@ impl<T: Scalar> Factor<'_, T> {
                 tile.copy_rows(&rows, risen.as_mut_slice());
             }
         }
-        put(slots.next(), risen);
+        made.put(risen);
     }
 
     /// A(k,n) ← L(k,k)⁻¹ · (P·A)(k,n); FALLEN ← the rows that make room, each a column that ends
     /// with the number of the row that it becomes.
     pub(super) fn top(&self, n: u32, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let p = self.rows.p as usize;
-        let mut slots = flows.iter();
-        let (Some(tile), Some(swaps), Some(triangle)) = (slots.next(), slots.next(), slots.next())
-        else {
-            return;
-        };
+        let ([tile, swaps, triangle], mut slots, []) = flows.split();
         let (tile, swaps) = (tile.update(), Swaps::of(swaps.read()));
         let risen: Vec<_> = slots.by_ref().take(p).map(Slot::get).collect();
         let width = self.a.tile_cols(n as usize);
         let old = rows_of(tile);
 
-        // Which rank row a touched row belongs to, and how many of it come before.
-        let mut counts = vec![0; p];
-        let place = |&row: &u32| {
-            let r = (self.rows.owner(self.tile_of(row, k).0)) as usize;
-            counts[r] += 1;
-            (r, counts[r] - 1)
-        };
-        let places: Vec<_> = swaps.touched.iter().map(place).collect();
+        let (places, counts) = self.places(swaps.touched, k);
         let (mut stay, mut rise) = (Vec::new(), vec![Vec::new(); p]);
         for (i, &source) in swaps.sources.iter().enumerate() {
             if (source as usize) < swaps.sources.len() {
@@ -185,7 +162,6 @@ impl<T: Scalar> Factor<'_, T> {
                 tile.set_rows(rows, risen.as_slice());
             }
         }
-
         for (r, slot) in slots.enumerate() {
             let mut fallen = numbered::room(width, counts[r], self.a.memory());
             let here = places.iter().enumerate().filter(|(_, place)| place.0 == r);
@@ -198,10 +174,21 @@ impl<T: Scalar> Factor<'_, T> {
             }
             slot.put(fallen);
         }
-
         let unit_lower = (Triangle::Lower, Diagonal::Unit);
         let triangle = (Op::NoTranspose, unit_lower, triangle.read());
         trsm_op(self.backend, Side::Left, triangle, tile);
+    }
+
+    /// Which rank row each touched row of panel k belongs to, and how many of it come before; then how many
+    /// belong to each.
+    fn places(&self, touched: &[u32], k: u32) -> (Vec<(usize, usize)>, Vec<usize>) {
+        let mut counts = vec![0; self.rows.p as usize];
+        let place = |&row: &u32| {
+            let r = self.rows.owner(self.tile_of(row, k).0) as usize;
+            counts[r] += 1;
+            (r, counts[r] - 1)
+        };
+        (touched.iter().map(place).collect(), counts)
     }
 
     /// A(m,n) ← (P·A)(m,n) − L(m,k)·U(k,n).
@@ -233,14 +220,10 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// OUT ← the rows of rank row r, for each row of ranks those that go there.
     pub(super) fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let Some(order) = slots.next() else { return };
+        let ([order], mut slots, []) = flows.split();
         let moving = self.moving(n, order.read());
-        let tiles: Vec<_> = slots
-            .by_ref()
-            .take(self.rows.most())
-            .filter_map(Slot::get)
-            .collect();
+        let tiles = slots.by_ref().take(self.rows.most());
+        let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
         let width = self.a.tile_cols(n as usize);
         let stacks = moving.collect(r as usize, width, tiles.into_iter(), self.a.memory());
         slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
@@ -248,11 +231,8 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// TILE ← its rows, from wherever they come.
     pub(super) fn settle(&self, m: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let (Some(tile), Some(order)) = (slots.next(), slots.next()) else {
-            return;
-        };
-        let stacks: Vec<_> = slots.map(Slot::get).collect();
+        let ([tile, order], stacks, []) = flows.split();
+        let stacks: Vec<_> = stacks.map(Slot::get).collect();
         self.moving(n, order.read())
             .take(m as usize, &stacks, tile.update());
     }
@@ -261,13 +241,6 @@ impl<T: Scalar> Factor<'_, T> {
 /// C ← C − L·U.
 fn subtract<T: Scalar>(backend: Backend, l: &Tile<T>, u: &Tile<T>, c: &mut Tile<T>) {
     gemm_op(backend, (Op::NoTranspose, l), (Op::NoTranspose, u), c);
-}
-
-/// Fills a flow that the class describes as its last.
-fn put<T: Scalar>(slot: Option<Slot<'_, Tile<T>>>, tile: Tile<T>) {
-    if let Some(slot) = slot {
-        slot.put(tile);
-    }
 }
 
 /// Copies rows of a column-major tile, from one row on, to rows of another, from one row on.

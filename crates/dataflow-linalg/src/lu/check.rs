@@ -193,7 +193,7 @@ impl<'a, T: Scalar> Check<'a, T> {
     }
 
     /// OUT ← the rows of A of rank row r, for each row of ranks those that go there.
-    fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+    fn leave(&self, r: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
         let (layout, memory) = (self.lu.layout(), self.lu.memory());
         let tiles = self.rows.tiles(r, 0).map(|m| {
             let (m, n) = (m as usize, n as usize);
@@ -201,29 +201,23 @@ impl<'a, T: Scalar> Check<'a, T> {
             fill(&mut tile, layout, m, n, self.original, &mut Vec::new());
             tile
         });
-        let mut slots = flows.iter();
-        let order = slots.next().ok_or(NOT_ITS_FLOWS)?;
+        let ([order], slots, []) = flows.split();
         let moving = self.moving(order.read());
         let width = self.lu.tile_cols(n as usize);
         let stacks = moving.collect(r as usize, width, tiles, memory);
         slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
-        Ok(())
     }
 
     /// PIECE ← (P·A)[m,n], and its sums.
-    fn begin(&self, m: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        let mut slots = flows.iter();
-        let (Some(piece), Some(order)) = (slots.next(), slots.next()) else {
-            return Err(NOT_ITS_FLOWS.into());
-        };
-        let stacks: Vec<_> = slots.map(Slot::get).collect();
+    fn begin(&self, m: u32, n: u32, flows: &mut Flows<'_, Tile<T>>) {
+        let ([piece, order], stacks, []) = flows.split();
+        let stacks: Vec<_> = stacks.map(Slot::get).collect();
         let (rows, cols) = (self.lu.tile_rows(m as usize), self.lu.tile_cols(n as usize));
         let mut moved = Tile::new(rows, cols, Format::ColumnMajor, self.lu.memory());
         self.moving(order.read())
             .take(m as usize, &stacks, &mut moved);
         let (elements, memory) = (moved.as_slice(), self.lu.memory());
         piece.put(rest::begun(elements, (rows, cols), Extent::Whole, memory));
-        Ok(())
     }
 
     /// (P·A)[m,n] ← (P·A)[m,n] − L[m,k] · U[k,n]
@@ -255,9 +249,6 @@ impl<'a, T: Scalar> Check<'a, T> {
         }
     }
 }
-
-/// What a body says that was given other flows than it described.
-const NOT_ITS_FLOWS: &str = "a task of the check has other flows than it described";
 
 /// The first `inner` columns of a tile with ones on the diagonal and zeros above, column-major.
 fn unit_lower<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>) -> &'b [T] {
@@ -405,8 +396,8 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     fn run(&self, task: CheckTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
         match task {
             Order { k } => self.order(k, flows),
-            Leave { r, n } => self.leave(r, n, flows)?,
-            Begin { m, n } => self.begin(m, n, flows)?,
+            Leave { r, n } => self.leave(r, n, flows),
+            Begin { m, n } => self.begin(m, n, flows),
             Give { .. } => {}
             Subtract { m, n, k } => self.subtract((m, n, k), flows),
             Add { m, n } => {

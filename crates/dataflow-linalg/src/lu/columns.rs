@@ -201,14 +201,12 @@ impl<'a, T: Scalar> Columns<'a, T> {
         let (rows, cols) = (self.a.rows(), self.a.tile_cols(n as usize));
         let mut column = Tile::unspecified(rows, cols, Format::ColumnMajor, self.a.memory());
         let elements = column.as_mut_slice();
-        let mut slots = flows.iter();
-        for (m, tile) in slots.by_ref().take(self.whole()).enumerate() {
+        let ([], tiles, [made]) = flows.split();
+        for (m, tile) in tiles.enumerate() {
             let top = self.a.row_range(m).start;
             tile.read().write_column_major(&mut elements[top..], rows);
         }
-        if let Some(slot) = slots.next() {
-            slot.put(column);
-        }
+        made.put(column);
     }
 
     /// P·A = L·U of column k from its diagonal on.
@@ -251,18 +249,10 @@ impl<'a, T: Scalar> Columns<'a, T> {
 
     /// The tiles of column n ← its rows, those below the diagonal in their final order.
     fn part(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let tiles: Vec<_> = slots
-            .by_ref()
-            .take(self.whole())
-            .map(Slot::update)
-            .collect();
-        let Some(column) = slots.next().map(Slot::read) else {
-            return;
-        };
-        let order = slots.next().and_then(Slot::get).map(words);
+        let ([], tiles, [column, order]) = flows.split();
+        let (column, order) = (column.read(), order.get().map(words));
         let (rows, elements) = (column.rows(), column.as_slice());
-        for (m, tile) in tiles.into_iter().enumerate() {
+        for (m, tile) in tiles.map(Slot::update).enumerate() {
             let top = self.a.row_range(m).start;
             match order {
                 Some(order) if m as u32 > n => {

@@ -16,13 +16,18 @@
 //! order of k; so the bits of L, U and P depend on the matrix, the tile order and the backend only.
 //!
 //! # Elsewhere
-//! How rows play: `tournament`.
+//! Both ends of every edge: `edges`; the numbers of flows: `flows`; how rows play: `tournament`; the bodies:
+//! `body`.
 //!
 //! # Source
 //! Bosilca et al., *DAGuE*, Parallel Computing 38 (2012), for the form of the graph; LAPACK's
 //! `getrf` for pivots, order and INFO.
 
 use super::columns::{Columns, suits_columns};
+use super::edges::{come, go};
+use super::flows::{
+    begin, crown, gather, leave, merge, order, panel, rise, scatter, settle, top, update,
+};
 use super::numbered::{self, Numbered};
 use super::pivots::{Pivots, expect_general};
 use super::rank_rows::RankRows;
@@ -33,7 +38,7 @@ use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::space::{ClassBuilder, Erased, placed};
+use dataflow_core::space::{Erased, placed};
 use dataflow_core::{Report, task_names};
 use std::num::NonZeroU32;
 
@@ -47,44 +52,6 @@ task_names! {
     }
 }
 use Task::{Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update};
-
-/// The tile that a task overwrites; of the panel its own stack of rows.
-pub(super) const TILE: usize = 0;
-/// Panel: the row swaps.
-pub(super) const PIVOTS: usize = 1;
-/// Panel: stacks of rows of other ranks, as they come; then as they go back.
-pub(super) const OTHERS: usize = 2;
-/// Merge, and Panel of a tournament: the sets of rows that play; of Merge, between them, the winners.
-pub(super) const FIRST: usize = 0;
-pub(super) const WINNERS: usize = 1;
-pub(super) const SECOND: usize = 2;
-/// Panel of a tournament: the diagonal tile as it was. Then what goes to each row of ranks, the diagonal's
-/// first.
-const PANEL_TOP: usize = 3;
-pub(super) const SEATS: usize = 4;
-/// Scatter: the stack of rows that the panel has factored; of the diagonal tile its L, alone.
-const STACK: usize = 1;
-const MADE_TRIANGLE: usize = 2;
-/// Rise: the row swaps. Leave: the order of rows. Of both then the tiles of their row of ranks.
-const SWAPS: usize = 0;
-const FIRST_ROWS: usize = 1;
-/// Top: the row swaps.
-const TOP_SWAPS: usize = 1;
-/// Top: the diagonal tile of L.
-const TRIANGLE: usize = 2;
-/// Top: the rows that rise from each row of ranks, then those that fall to each.
-pub(super) const RISEN: usize = 3;
-/// Update: the panel tile in the row of the tile, the tile of U in its column, rows that fall.
-const LEFT: usize = 1;
-const UPPER: usize = 2;
-const FALLEN: usize = 3;
-/// Order: the order of rows below, that from the next step on, and the swaps of that step.
-const ORDER: usize = 0;
-const LATER: usize = 1;
-const NEXT: usize = 2;
-/// Settle: the order of rows, then the rows that come from each row of ranks.
-const NEW_ORDER: usize = 1;
-const INCOMING: usize = 2;
 
 /// The task space of the factorisation of an m × n matrix: about mt·nt²/2 − nt³/6 tasks for mt × nt
 /// tiles, mt ≥ nt.
@@ -268,48 +235,6 @@ impl<'a, T: Scalar> Factor<'a, T> {
         self.rows.mt.min(self.nt)
     }
 
-    /// The flow of a panel by which the stack of a rank row comes.
-    fn stack_in(&self, r: u32, k: u32) -> usize {
-        match self.rows.distance(r, k) {
-            0 => TILE,
-            d => OTHERS + d - 1,
-        }
-    }
-
-    /// The flow of a panel by which it goes back.
-    fn stack_out(&self, r: u32, k: u32) -> usize {
-        match self.rows.distance(r, k) {
-            d if self.tournament => SEATS + d,
-            0 => TILE,
-            d => OTHERS + self.rows.p as usize - 1 + d - 1,
-        }
-    }
-
-    /// The flow of a gatherer by which its stack goes.
-    pub(super) fn gathered(&self) -> usize {
-        self.groups.most()
-    }
-
-    /// The flow of Rise and of Leave by which the tile of row m comes.
-    fn rows_in(&self, m: u32) -> usize {
-        FIRST_ROWS + self.rows.at(m)
-    }
-
-    /// The flow of Rise by which the rows that rise go.
-    pub(super) fn risen(&self) -> usize {
-        FIRST_ROWS + self.rows.most()
-    }
-
-    /// The flow of Top by which the rows that fall to the rank of row m go.
-    fn fallen(&self, m: u32) -> usize {
-        RISEN + (self.rows.p + self.rows.owner(m)) as usize
-    }
-
-    /// The flow of Leave by which rows go to the rank of row m.
-    fn rows_out(&self, m: u32) -> usize {
-        FIRST_ROWS + self.rows.most() + self.rows.owner(m) as usize
-    }
-
     /// The tile, and the row in it, of a row counted from the first one of panel k.
     pub(super) fn tile_of(&self, row: u32, k: u32) -> (u32, usize) {
         let nb = self.a.nb();
@@ -328,78 +253,82 @@ impl<'a, T: Scalar> Factor<'a, T> {
         here.map(|((_, i), from)| (i, from)).collect()
     }
 
-    /// Who wrote tile (m, n) before step k.
-    fn writer(m: u32, n: u32, k: u32) -> Task {
-        match k.checked_sub(1) {
-            None => Begin { m, n },
-            Some(k) => Update { m, n, k },
+    /// What panel k is made of: the stacks of all rows of ranks; or the sets of rows of the last match, and the
+    /// diagonal tile.
+    fn rows_of_panel(&self, k: u32, from: &mut impl Inputs<Self>) {
+        if self.tournament {
+            self.match_between(1, k, from);
+            return self.tile_to_panel(k).comes(from);
         }
+        come(self.rows.with_tiles(k), |r| self.stack_to_panel(r, k), from);
+    }
+
+    /// What the order of the rows below tile row n is made of: that of the steps after the next, if there are
+    /// any, and the swaps of the next.
+    fn steps_of_order(&self, n: u32, from: &mut impl Inputs<Self>) {
+        if n + 2 < self.steps() {
+            self.order_to_order(n).comes(from);
+        }
+        self.swaps_to_order(n).comes(from);
     }
 
     /// Hands tile (m, n) as it is before step k to those who read it and to the one who changes it.
     fn hand_on(&self, (m, n, k): (u32, u32, u32), to: &mut impl Successors<Self>) {
-        let r = self.rows.owner(m);
         if k == n {
-            let r = self.groups.owner(m);
-            to.task(TILE, Gather { r, k }, self.groups.at(m));
+            self.tile_to_gather(m, k).goes(to);
             if m == k && self.tournament {
-                to.task(TILE, Panel { k }, PANEL_TOP);
+                self.tile_to_panel(k).goes(to);
             }
-            to.task(TILE, Scatter { m, k }, TILE);
+            self.tile_to_scatter(m, k).goes(to);
         } else if k == m {
-            to.task(TILE, Top { n, k }, TILE);
+            self.tile_to_top(n, k).goes(to);
         } else {
-            to.task(TILE, Rise { r, n, k }, self.rows_in(m));
-            to.task(TILE, Update { m, n, k }, TILE);
+            self.tile_to_rise(m, n, k).goes(to);
+            self.tile_to_update(m, n, k).goes(to);
         }
     }
 
-    /// From the tiles of a panel to its factors.
-    fn describe_panel(&self, about: &mut Description) {
-        let p = self.rows.p as usize;
-        let gather = optional(about.class("Gather"), "ROWS", self.groups.most(), "");
-        gather.new_flow("STACK").of("stack");
-        let merge = about.class("Merge").read("FIRST").of("stack");
-        let merge = merge.new_flow("WINNERS").of("stack");
-        merge.read("SECOND").of("stack");
-        let panel = about.class("Panel");
-        if self.tournament {
-            let panel = panel.read("FIRST").of("stack");
-            let panel = panel.new_flow("PIVOTS").of("pivots");
-            let panel = panel.optional("SECOND").of("stack").read("TOP");
-            made(panel, "SEAT", p, "stack");
-        } else {
-            let panel = panel.update("STACK").of("stack");
-            let panel = panel.new_flow("PIVOTS").of("pivots");
-            let panel = optional(panel, "OTHER", p - 1, "stack");
-            made(panel, "BACK", p - 1, "stack");
+    /// Hands on what panel k makes: its factors to its tiles, the row swaps to all columns.
+    fn hand_on_panel(&self, k: u32, to: &mut impl Successors<Self>) {
+        for m in k..self.rows.mt {
+            self.stack_to_scatter(m, k).goes(to);
         }
-        let scatter = about.class("Scatter").update("TILE");
-        let scatter = scatter.read("STACK").of("stack");
-        scatter.new_flow("TRIANGLE").of("triangle");
+        for n in k + 1..self.nt {
+            for r in self.rows.with_tiles(k + 1) {
+                self.swaps_to_rise(r, n, k).goes(to);
+            }
+            self.swaps_to_top(n, k).goes(to);
+        }
+        if let Some(n) = k.checked_sub(1) {
+            self.swaps_to_order(n).goes(to);
+        }
+        to.home(panel::PIVOTS, self.pivots.store(), k as usize);
     }
 
-    /// What becomes of the other columns: right of a panel at once, left of it at the end.
-    fn describe_moves(&self, about: &mut Description) {
-        let (p, most) = (self.rows.p as usize, self.rows.most());
-        let rise = about.class("Rise").read("SWAPS").of("pivots");
-        let rise = optional(rise, "ROWS", most, "");
-        rise.new_flow("RISEN").of("rows");
-        let top = about.class("Top").update("TILE").read("SWAPS").of("pivots");
-        let top = top.read("TRIANGLE").of("triangle");
-        let top = optional(top, "RISEN", p, "rows");
-        made(top, "FALLEN", p, "rows");
-        let update = about.class("Update").update("TILE").read("LEFT");
-        update.read("UPPER").read("FALLEN").of("rows");
-        let order = about.class("Order").new_flow("ORDER").of("order");
-        let order = order.optional("LATER").of("order");
-        order.read("SWAPS").of("pivots");
-        let leave = about.class("Leave").read("ORDER").of("order");
-        let leave = optional(leave, "ROWS", most, "");
-        made(leave, "OUT", p, "rows");
-        let settle = about.class("Settle").update("TILE");
-        let settle = settle.read("ORDER").of("order");
-        optional(settle, "IN", p, "rows");
+    /// Hands on tile (m, k) of L and U: to its row of tiles if it is L's, then to where its rows go or home.
+    fn hand_on_factor(&self, m: u32, k: u32, to: &mut impl Successors<Self>) {
+        let right = k + 1..self.nt;
+        match m == k {
+            true => go(right, |n| self.triangle_to_top(n, k), to),
+            false => go(right, |n| self.left_to_update(m, n, k), to),
+        }
+        if m > k && k + 1 < self.steps() {
+            self.tile_to_leave(m, k).goes(to);
+            self.tile_to_settle(m, k).goes(to);
+        } else {
+            to.home(scatter::TILE, self.a.store(), self.a.place(m, k));
+        }
+    }
+
+    /// Hands on the order of the rows below tile row n.
+    fn hand_on_order(&self, n: u32, to: &mut impl Successors<Self>) {
+        if let Some(n) = n.checked_sub(1) {
+            self.order_to_order(n).goes(to);
+        }
+        for r in self.rows.with_tiles(n + 1) {
+            self.order_to_leave(r, n).goes(to);
+        }
+        go(n + 1..self.rows.mt, |m| self.order_to_settle(m, n), to);
     }
 
     /// All tasks but the updates.
@@ -454,9 +383,20 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         if let Some(ahead) = self.lookahead {
             about.parameter("lookahead", ahead.columns);
         }
-        about.class("Begin").update("TILE");
-        self.describe_panel(about);
-        self.describe_moves(about);
+        begin::describe(about);
+        gather::describe(about, self.groups);
+        merge::describe(about);
+        match self.tournament {
+            true => crown::describe(about, self.rows),
+            false => panel::describe(about, self.rows),
+        }
+        scatter::describe(about);
+        rise::describe(about, self.rows);
+        top::describe(about, self.rows);
+        update::describe(about);
+        order::describe(about);
+        leave::describe(about, self.rows);
+        settle::describe(about, self.rows);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
@@ -469,128 +409,70 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
         match task {
-            Begin { m, n } => from.home(TILE, self.a.store(), self.a.place(m, n)),
-            Gather { r, k } => {
-                for m in self.groups.tiles(r, k) {
-                    from.task(self.groups.at(m), Self::writer(m, k, k), TILE);
-                }
-            }
-            Merge { v, k } => self.players(v, k, from),
-            Panel { k } if self.tournament => {
-                self.players(1, k, from);
-                from.task(PANEL_TOP, Self::writer(k, k, k), TILE);
-            }
-            Panel { k } => {
-                for r in self.rows.with_tiles(k) {
-                    from.task(self.stack_in(r, k), Gather { r, k }, self.gathered());
-                }
-            }
+            Begin { m, n } => from.home(begin::TILE, self.a.store(), self.a.place(m, n)),
+            Gather { r, k } => come(self.groups.tiles(r, k), |m| self.tile_to_gather(m, k), from),
+            Merge { v, k } => self.match_between(v, k, from),
+            Panel { k } => self.rows_of_panel(k, from),
             Scatter { m, k } => {
-                from.task(TILE, Self::writer(m, k, k), TILE);
-                from.task(STACK, Panel { k }, self.stack_out(m, k));
+                self.tile_to_scatter(m, k).comes(from);
+                self.stack_to_scatter(m, k).comes(from);
             }
             Rise { r, n, k } => {
-                from.task(SWAPS, Panel { k }, PIVOTS);
-                for m in self.rows.tiles(r, k + 1) {
-                    from.task(self.rows_in(m), Self::writer(m, n, k), TILE);
-                }
+                self.swaps_to_rise(r, n, k).comes(from);
+                let tiles = self.rows.tiles(r, k + 1);
+                come(tiles, |m| self.tile_to_rise(m, n, k), from);
             }
             Top { n, k } => {
-                from.task(TILE, Self::writer(k, n, k), TILE);
-                from.task(TOP_SWAPS, Panel { k }, PIVOTS);
-                from.task(TRIANGLE, Scatter { m: k, k }, MADE_TRIANGLE);
-                for r in self.rows.with_tiles(k + 1) {
-                    from.task(RISEN + r as usize, Rise { r, n, k }, self.risen());
-                }
+                self.tile_to_top(n, k).comes(from);
+                self.swaps_to_top(n, k).comes(from);
+                self.triangle_to_top(n, k).comes(from);
+                let ranks = self.rows.with_tiles(k + 1);
+                come(ranks, |r| self.risen_to_top(r, n, k), from);
             }
             Update { m, n, k } => {
-                from.task(TILE, Self::writer(m, n, k), TILE);
-                from.task(LEFT, Scatter { m, k }, TILE);
-                from.task(UPPER, Top { n, k }, TILE);
-                from.task(FALLEN, Top { n, k }, self.fallen(m));
+                self.tile_to_update(m, n, k).comes(from);
+                self.left_to_update(m, n, k).comes(from);
+                self.upper_to_update(m, n, k).comes(from);
+                self.fallen_to_update(m, n, k).comes(from);
             }
-            Order { n } => {
-                if n + 2 < self.steps() {
-                    from.task(LATER, Order { n: n + 1 }, ORDER);
-                }
-                from.task(NEXT, Panel { k: n + 1 }, PIVOTS);
-            }
+            Order { n } => self.steps_of_order(n, from),
             Leave { r, n } => {
-                from.task(ORDER, Order { n }, ORDER);
-                for m in self.rows.tiles(r, n + 1) {
-                    from.task(self.rows_in(m), Scatter { m, k: n }, TILE);
-                }
+                self.order_to_leave(r, n).comes(from);
+                let tiles = self.rows.tiles(r, n + 1);
+                come(tiles, |m| self.tile_to_leave(m, n), from);
             }
             Settle { m, n } => {
-                from.task(TILE, Scatter { m, k: n }, TILE);
-                from.task(NEW_ORDER, Order { n }, ORDER);
-                for r in self.rows.with_tiles(n + 1) {
-                    from.task(INCOMING + r as usize, Leave { r, n }, self.rows_out(m));
-                }
+                self.tile_to_settle(m, n).comes(from);
+                self.order_to_settle(m, n).comes(from);
+                let ranks = self.rows.with_tiles(n + 1);
+                come(ranks, |r| self.rows_to_settle(r, m, n), from);
             }
         }
     }
 
     fn successors(&self, task: Task, to: &mut impl Successors<Self>) {
-        let (mt, nt) = (self.rows.mt, self.nt);
+        let below = |k: u32| k + 1..self.rows.mt;
         match task {
             Begin { m, n } => self.hand_on((m, n, 0), to),
-            Gather { r, k } if self.tournament => self.enter(r, k, to),
-            Gather { r, k } => to.task(self.gathered(), Panel { k }, self.stack_in(r, k)),
-            Merge { v, k } => self.advance(v, k, to),
-            Panel { k } => {
-                for m in k..mt {
-                    to.task(self.stack_out(m, k), Scatter { m, k }, STACK);
-                }
-                for n in k + 1..nt {
-                    for r in self.rows.with_tiles(k + 1) {
-                        to.task(PIVOTS, Rise { r, n, k }, SWAPS);
-                    }
-                    to.task(PIVOTS, Top { n, k }, TOP_SWAPS);
-                }
-                if let Some(n) = k.checked_sub(1) {
-                    to.task(PIVOTS, Order { n }, NEXT);
-                }
-                to.home(PIVOTS, self.pivots.store(), k as usize);
+            Gather { r, k } if self.tournament => {
+                self.rows_to_match(self.leaf(r, k), k).goes(to);
             }
-            Scatter { m, k } if m == k => {
-                to.range(MADE_TRIANGLE, k + 1..nt, |n| Top { n, k }, TRIANGLE);
-                to.home(TILE, self.a.store(), self.a.place(m, k));
-            }
-            Scatter { m, k } => {
-                to.range(TILE, k + 1..nt, |n| Update { m, n, k }, LEFT);
-                if k + 1 < self.steps() {
-                    let r = self.rows.owner(m);
-                    to.task(TILE, Leave { r, n: k }, self.rows_in(m));
-                    to.task(TILE, Settle { m, n: k }, TILE);
-                } else {
-                    to.home(TILE, self.a.store(), self.a.place(m, k));
-                }
-            }
-            Rise { r, n, k } => to.task(self.risen(), Top { n, k }, RISEN + r as usize),
+            Gather { r, k } => self.stack_to_panel(r, k).goes(to),
+            Merge { v, k } => self.rows_to_match(v, k).goes(to),
+            Panel { k } => self.hand_on_panel(k, to),
+            Scatter { m, k } => self.hand_on_factor(m, k, to),
+            Rise { r, n, k } => self.risen_to_top(r, n, k).goes(to),
             Top { n, k } => {
-                for m in k + 1..mt {
-                    to.task(TILE, Update { m, n, k }, UPPER);
-                    to.task(self.fallen(m), Update { m, n, k }, FALLEN);
+                for m in below(k) {
+                    self.upper_to_update(m, n, k).goes(to);
+                    self.fallen_to_update(m, n, k).goes(to);
                 }
-                to.home(TILE, self.a.store(), self.a.place(k, n));
+                to.home(top::TILE, self.a.store(), self.a.place(k, n));
             }
             Update { m, n, k } => self.hand_on((m, n, k + 1), to),
-            Order { n } => {
-                if let Some(n) = n.checked_sub(1) {
-                    to.task(ORDER, Order { n }, LATER);
-                }
-                for r in self.rows.with_tiles(n + 1) {
-                    to.task(ORDER, Leave { r, n }, ORDER);
-                }
-                to.range(ORDER, n + 1..mt, |m| Settle { m, n }, NEW_ORDER);
-            }
-            Leave { r, n } => {
-                for m in n + 1..mt {
-                    to.task(self.rows_out(m), Settle { m, n }, INCOMING + r as usize);
-                }
-            }
-            Settle { m, n } => to.home(TILE, self.a.store(), self.a.place(m, n)),
+            Order { n } => self.hand_on_order(n, to),
+            Leave { r, n } => below(n).for_each(|m| self.rows_to_settle(r, m, n).goes(to)),
+            Settle { m, n } => to.home(settle::TILE, self.a.store(), self.a.place(m, n)),
         }
     }
 
@@ -667,28 +549,4 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
         beside.count() as u64 + here.map(|(m, n)| u64::from(m.min(n))).sum::<u64>()
     }
-}
-
-/// Adds flows of one kind that need not be fed.
-pub(super) fn optional<'d>(
-    class: ClassBuilder<'d>,
-    name: &str,
-    n: usize,
-    kind: &'static str,
-) -> ClassBuilder<'d> {
-    (0..n).fold(class, |class, i| {
-        class.optional(&format!("{name}{i}")).of(kind)
-    })
-}
-
-/// Adds flows of one kind that the task makes.
-pub(super) fn made<'d>(
-    class: ClassBuilder<'d>,
-    name: &str,
-    n: usize,
-    kind: &'static str,
-) -> ClassBuilder<'d> {
-    (0..n).fold(class, |class, i| {
-        class.new_flow(&format!("{name}{i}")).of(kind)
-    })
 }

@@ -28,8 +28,10 @@
 mod body;
 mod check;
 mod columns;
+mod edges;
 mod exchanges;
 mod factor;
+mod flows;
 mod gesv;
 mod incremental;
 mod inverse;

@@ -8,7 +8,7 @@
 //! could take it: so a task hands it on, unless the space comes after another in a series, whose tasks hand
 //! on what they bring home.
 
-use super::factor::{made, optional};
+use super::flows::{made, optional};
 use super::moving::Moving;
 use super::pivots::{Pivots, Swaps, inverse, of_words, order, words};
 use super::rank_rows::RankRows;
@@ -124,8 +124,7 @@ impl<'a, T: Scalar> Reorder<'a, T> {
 
     /// OUT ← the rows of rank row r, for each row of ranks those that go there.
     fn leave(&self, r: u32, j: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let Some(order) = slots.next() else { return };
+        let ([order], mut slots, []) = flows.split();
         let moving = self.moving(order.read());
         let tiles = slots.by_ref().take(self.rows.most());
         let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
@@ -136,11 +135,8 @@ impl<'a, T: Scalar> Reorder<'a, T> {
 
     /// TILE ← its rows, from wherever they come.
     fn settle(&self, m: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let (Some(tile), Some(order)) = (slots.next(), slots.next()) else {
-            return;
-        };
-        let stacks: Vec<_> = slots.map(Slot::get).collect();
+        let ([tile, order], stacks, []) = flows.split();
+        let stacks: Vec<_> = stacks.map(Slot::get).collect();
         self.moving(order.read())
             .take(m as usize, &stacks, tile.update());
     }

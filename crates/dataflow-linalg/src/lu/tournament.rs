@@ -19,8 +19,10 @@
 //! What becomes of the other columns and of the rows that lost: as with partial pivoting, in
 //! `factor` and `body`.
 
+use super::edges::{At, come};
 use super::factor::Task::{Gather, Merge, Panel};
-use super::factor::{FIRST, Factor, SECOND, Task, WINNERS};
+use super::factor::{Factor, Task};
+use super::flows::{gather, merge};
 use super::numbered::{self, Numbered, stored_width};
 use super::pivots::{Swaps, order, raising};
 use crate::kernel::{eliminate, getrf};
@@ -42,19 +44,22 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// Who made the set of rows at a node of the tree.
-    fn made(&self, v: u32, k: u32) -> (Task, usize) {
+    pub(super) fn made(&self, v: u32, k: u32) -> At {
         match v.checked_sub(self.entrants(k)) {
             Some(i) => {
                 let r = self.groups.owner(k + i);
-                (Gather { r, k }, self.gathered())
+                (Gather { r, k }, gather::stack(self.groups))
             }
-            None => (Merge { v, k }, WINNERS),
+            None => (Merge { v, k }, merge::WINNERS),
         }
     }
 
     /// The match in which it plays.
-    fn match_of(v: u32, k: u32) -> (Task, usize) {
-        let flow = if v % 2 == 1 && v > 1 { SECOND } else { FIRST };
+    pub(super) fn match_of(v: u32, k: u32) -> At {
+        let flow = match v % 2 == 1 && v > 1 {
+            true => merge::SECOND,
+            false => merge::FIRST,
+        };
         match v / 2 {
             0 | 1 => (Panel { k }, flow),
             v => (Merge { v, k }, flow),
@@ -62,26 +67,15 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// Says whose rows play at a node.
-    pub(super) fn players(&self, v: u32, k: u32, from: &mut impl Inputs<Self>) {
+    pub(super) fn match_between(&self, v: u32, k: u32, from: &mut impl Inputs<Self>) {
         let alone = v == 1 && self.entrants(k) == 1;
         let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
-        for (v, flow) in nodes.zip([FIRST, SECOND]) {
-            let (source, its) = self.made(v, k);
-            from.task(flow, source, its);
-        }
+        come(nodes, |v| self.rows_to_match(v, k), from);
     }
 
-    /// Hands on the rows that a group puts forward.
-    pub(super) fn enter(&self, r: u32, k: u32, to: &mut impl Successors<Self>) {
-        let leaf = self.entrants(k) + self.groups.distance(r, k) as u32;
-        let (target, its) = Self::match_of(leaf, k);
-        to.task(self.gathered(), target, its);
-    }
-
-    /// Hands on the winners at a node.
-    pub(super) fn advance(&self, v: u32, k: u32, to: &mut impl Successors<Self>) {
-        let (target, its) = Self::match_of(v, k);
-        to.task(WINNERS, target, its);
+    /// The node of the rows that a group puts forward.
+    pub(super) fn leaf(&self, r: u32, k: u32) -> u32 {
+        self.entrants(k) + self.groups.distance(r, k) as u32
     }
 
     /// The tile row where a match is played: the first of its leftmost group.
@@ -166,12 +160,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// The last match. PIVOTS ← the swaps that bring its winners to the top of the panel; SEAT ← for
     /// each row of ranks their factors, and the rows that fall there.
     pub(super) fn crown(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let (Some(first), Some(swaps), Some(second), Some(top)) =
-            (slots.next(), slots.next(), slots.next(), slots.next())
-        else {
-            return;
-        };
+        let ([first, swaps, second, top], seats, []) = flows.split();
         let sets = [Some(first.read()), second.get()];
         let sets: Vec<_> = sets.into_iter().flatten().map(Numbered::of).collect();
         let mut factors = self.stacked(&sets);
@@ -180,7 +169,7 @@ impl<T: Scalar> Factor<'_, T> {
         let numbers: Vec<u32> = winners.iter().map(|&row| numbers[row as usize]).collect();
         let packed = Swaps::pack(&raising(&numbers), self.a.memory());
         let (moved, top) = (Swaps::of(&packed), top.read());
-        for (r, slot) in (k..self.groups.mt).zip(slots) {
+        for (r, slot) in (k..self.groups.mt).zip(seats) {
             let fallen = moved.touched.iter().zip(moved.fillers);
             let here = |row: &u32| self.rows.owner(self.tile_of(*row, k).0) == self.rows.owner(r);
             let fallen: Vec<_> = fallen.filter(|(row, _)| here(row)).collect();
@@ -206,9 +195,7 @@ impl<T: Scalar> Factor<'_, T> {
         for (into, from) in square.chunks_exact_mut(height).zip(columns) {
             into.copy_from_slice(&from[..height]);
         }
-        let Some((count, rows)) = rest.split_at_mut_checked(1) else {
-            return seat;
-        };
+        let (count, rows) = rest.split_at_mut(1);
         numbered::set_number(count, fallen.len() as u32);
         let fillers = fallen.iter().map(|&(_, &filler)| filler as usize);
         let fillers: Vec<_> = fillers.zip(numbered::places(width)).collect();

@@ -12,7 +12,8 @@ use super::check::{CheckTask, OUTGOING};
 use super::factor::Task::{
     Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
 };
-use super::factor::{Factor, OTHERS, PIVOTS, RISEN, SEATS, TILE, Task};
+use super::factor::{Factor, Task};
+use super::flows::{crown, leave, panel, scatter, top};
 use super::inverse::HandTask;
 use super::numbered::stored_width;
 use super::pivots::words_bytes;
@@ -32,10 +33,10 @@ impl<T: Scalar> Factor<'_, T> {
         let tile = |m: u32, n: u32| Part::Whole.bytes::<T>(self.shape(m, n));
         match task {
             Begin { m, n } | Update { m, n, .. } | Settle { m, n } => tile(m, n),
-            Scatter { m, k } if flow == TILE => tile(m, k),
-            Top { n, k } if flow == TILE => tile(k, n),
+            Scatter { m, k } if flow == scatter::TILE => tile(m, k),
+            Top { n, k } if flow == top::TILE => tile(k, n),
             Scatter { k, .. } => Part::UnitLower.bytes::<T>(self.shape(k, k)),
-            Panel { k } if flow == PIVOTS => self.swaps_bytes(k),
+            Panel { k } if flow == panel::PIVOTS => self.swaps_bytes(k),
             Order { n } => words_bytes::<T>(self.rows_from(n + 1)),
             _ => (self.rows_on_their_way(task, flow) * size_of::<T>() as f64).round() as u64,
         }
@@ -91,23 +92,19 @@ impl<T: Scalar> Factor<'_, T> {
             Merge { k, .. } => (width(k) * stored_width(width(k))) as f64,
             Panel { k } if self.tournament => self.seat_elements(k, flow),
             Panel { k } => {
-                let others = self.rows.p - 1;
-                let distance = match flow.checked_sub(OTHERS) {
-                    Some(at) => at as u32 % others.max(1) + 1,
-                    None => 0,
-                };
+                let distance = panel::distance(self.rows, flow);
                 (self.group_rows(k + distance, k) * width(k)) as f64
             }
             Rise { r, n, k } => self.touched(r, k) * width(n) as f64,
-            Top { n, k } => match flow.checked_sub(RISEN + self.rows.p as usize) {
-                Some(r) => self.touched(r as u32, k) * stored_width(width(n)) as f64,
+            Top { n, k } => match top::falls_to(self.rows, flow) {
+                Some(r) => self.touched(r, k) * stored_width(width(n)) as f64,
                 None => 0.0, // a row of ranks without tiles, from which nothing came
             },
-            Leave { r, n } => match flow.checked_sub(self.risen()) {
+            Leave { r, n } => match leave::goes_to(self.rows, flow) {
                 Some(to) => {
                     let pivots = self.a.rows().min(self.a.cols());
                     let of = (self.a, self.rows);
-                    moving(of, [r, to as u32], n + 1, pivots) * width(n) as f64
+                    moving(of, [r, to], n + 1, pivots) * width(n) as f64
                 }
                 None => 0.0,
             },
@@ -118,7 +115,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// Elements of a seat: the factors of the winners, and behind them the rows that fall.
     fn seat_elements(&self, k: u32, flow: usize) -> f64 {
         let (height, width) = (self.height(k) as f64, self.shape(k, k).1);
-        let fallen = self.touched(k + flow.saturating_sub(SEATS) as u32, k);
+        let fallen = self.touched(k + crown::distance(flow), k);
         // Whole columns: half a one more on average.
         let behind = (1.0 + fallen * stored_width(width) as f64) / height + 0.5;
         height * (width as f64 + behind)
