@@ -8,7 +8,7 @@ use common::problem::{File, Kind, Matrix, Problem, is_hermitian, over_ranks, the
 use dataflow::Runtime;
 use dataflow::linalg::matrix::{Layout, TiledMatrix};
 use dataflow::linalg::scalar::Scalar;
-use dataflow::linalg::{cholesky, flops, lu, needs, qr};
+use dataflow::linalg::{LinalgError, cholesky, flops, lu, needs, qr};
 
 /// What is to be solved, and how.
 pub struct Asked {
