@@ -4,7 +4,6 @@
 //! next to nothing of the processors. So ranks wait for what is under way, as they do not where the
 //! network is a copy in memory. A message takes some 20 µs beside that; each rank has a core of its own.
 
-#[allow(clippy::print_stderr)] // as tests of other crates speak
 #[path = "../../crates/dataflow-mpi/tests/hosts/mod.rs"]
 mod hosts;
 
@@ -27,8 +26,7 @@ impl Wire {
     /// # Errors
     /// If the user is not root, or the kernel or the tools (iproute2, util-linux) lack something.
     pub fn new(rate: &str) -> Result<Self, String> {
-        let hosts = Hosts::new(RANKS as u32);
-        let hosts = hosts.ok_or("two hosts on one machine need root and `ip netns`")?;
+        let hosts = Hosts::new(RANKS as u32)?;
         match hosts.limit(rate) {
             true => Ok(Wire(hosts)),
             false => Err(format!(

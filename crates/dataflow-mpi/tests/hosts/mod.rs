@@ -15,8 +15,8 @@ pub struct Hosts {
 pub const ADDRESSES: [&str; 3] = ["10.77.0.1", "10.77.0.2", "10.77.0.3"];
 
 impl Hosts {
-    /// So many of them, three at most; none, said aloud, if this user or machine cannot.
-    pub fn new(n_hosts: u32) -> Option<Self> {
+    /// So many of them, three at most; or why there are none.
+    pub fn new(n_hosts: u32) -> Result<Self, &'static str> {
         static SETS: AtomicU32 = AtomicU32::new(0);
         let set = SETS.fetch_add(1, Ordering::Relaxed);
         let hosts = Hosts {
@@ -25,10 +25,7 @@ impl Hosts {
         };
         let switch = hosts.switch();
         if !ip(&format!("netns add {switch}")) {
-            eprintln!(
-                "skipped: this user or machine cannot make network namespaces (`ip netns add`)"
-            );
-            return None;
+            return Err("this user or machine cannot make network namespaces (`ip netns add`)");
         }
         must(&format!("-n {switch} link add switch type bridge"));
         must(&format!("-n {switch} link set switch up"));
@@ -44,7 +41,7 @@ impl Hosts {
             must(&format!("-n {host} link set lo up"));
             must(&format!("-n {host} link set cable up"));
         }
-        Some(hosts)
+        Ok(hosts)
     }
 
     /// What a command on the host of a rank begins with.
