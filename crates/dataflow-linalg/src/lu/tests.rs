@@ -685,3 +685,18 @@ fn a_check_says_what_the_factors_are_by_now() {
     assert_eq!(judged(), right);
     assert_eq!(judged(), right);
 }
+
+#[test]
+fn a_singular_matrix_has_no_condition() {
+    let diagonal = [1.0, 2.0, 0.0, 3.0];
+    let entry = |i: usize, j: usize| if i == j { diagonal[i] } else { 0.0 };
+    let a = TiledMatrix::<f64>::from_fn(Layout::general(4, 4, 2).unwrap(), entry);
+    let pivots = Pivots::new(&a);
+    let factor = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+    factor.run(&Inline).unwrap();
+    let refused = condition(&a, &pivots, 3.0, Backend::Auto, &Inline).unwrap_err();
+    assert!(
+        matches!(refused, LinalgError::Singular { index: 3 }),
+        "{refused}"
+    );
+}
