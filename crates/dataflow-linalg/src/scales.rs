@@ -9,17 +9,18 @@
 use crate::cholesky;
 use crate::condition::inverse_norm;
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Op};
+use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::lu::{self, Pivots};
 use crate::matrix::check::solve_backward_error;
 use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
-use crate::matrix::{Entries, Layout, Structure, TiledMatrix};
+use crate::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
 use crate::product::{Operand, residual};
 use crate::qr::{self, Options, least_squares};
 use crate::refine::{self, FallbackCause, Refinement};
 use crate::scalar::{Scalar, c32, c64};
 use crate::whole;
-use dataflow_core::port::Inline;
+use dataflow_core::port::{Heap, Inline, Memory};
+use std::sync::Arc;
 
 const BACKEND: Backend = Backend::Faer;
 
@@ -163,6 +164,60 @@ fn least_squares_keep_their_digits_at_every_scale() {
             assert!((found - shortest).abs() < within, "{case}, wide: {found}");
         }
     }
+}
+
+/// faer's leaf made inf − inf of x₁·(1/u₁₁) − (u₀₁/u₁₁)·x₀, though each quotient was a normal number; and
+/// least squares called that an overflow.
+#[test]
+fn a_side_whose_quotients_overflow_has_the_solution_that_division_gives() {
+    fn check<T: Scalar>(small: f64, large: f64) {
+        let [small, one, zero, large] = [small, 1.0, 0.0, large].map(T::from_real);
+        let upper = [[small, one], [zero, one]];
+        let memory: Arc<dyn Memory> = Arc::new(Heap);
+        let format = Format::ColumnMajor;
+        for (op, triangle) in [
+            (Op::NoTranspose, Triangle::Upper),
+            (Op::NoTranspose, Triangle::Lower),
+            (Op::ConjTranspose, Triangle::Upper),
+            (Op::Transpose, Triangle::Lower),
+        ] {
+            // The unknown that is known first is the last, unless the triangle is seen as a lower one.
+            let is_lower = (triangle == Triangle::Lower) == (op == Op::NoTranspose);
+            let at = |i: usize| if is_lower { 1 - i } else { i };
+            let entry = |i: usize, j: usize| match op {
+                Op::NoTranspose => upper[at(i)][at(j)],
+                _ => upper[at(j)][at(i)],
+            };
+            let a = Tile::from_fn(2, 2, format, &memory, entry);
+            let solved = |middle: T| {
+                let side = |_: usize, j: usize| [T::from_real(0.7), middle, T::from_real(0.3)][j];
+                let mut b = Tile::from_fn(2, 3, format, &memory, side);
+                let shape = (triangle, Diagonal::NonUnit);
+                trsm_op(BACKEND, Side::Left, (op, shape, &a), &mut b);
+                b
+            };
+            let (found, calm) = (solved(large), solved(one));
+            let case = format!("{} {op:?} {triangle:?}", T::PRECISION);
+            let middle = [found.get(at(0), 1), found.get(at(1), 1)];
+            assert_eq!(middle, [zero, large], "{case}");
+            // Columns beside it keep the bits that faer gives them.
+            for (i, j) in [(0, 0), (1, 0), (0, 2), (1, 2)] {
+                assert_eq!(found.get(i, j), calm.get(i, j), "{case}");
+            }
+        }
+        let a = |i: usize, j: usize| upper[i][j];
+        let b = |_: usize, _: usize| large;
+        let by_qr = whole::least_squares((2, 2), &a, 1, &b).unwrap();
+        let by_lu = whole::Lu::of((2, 2), &a).unwrap().solve(1, &b);
+        assert_eq!([&by_qr[..], &by_lu], [&[zero, large][..]; 2]);
+        let (a, b) = (general(2, 2, &a), general(2, 1, &b));
+        lu::factor_and_solve(&a, &Pivots::new(&a), &b, BACKEND, &Inline).unwrap();
+        assert_eq!([b.get(0, 0), b.get(1, 0)], [Some(zero), Some(large)]);
+    }
+    check::<f32>(1e-20, 1e20);
+    check::<f64>(1e-100, 1e250);
+    check::<c32>(1e-20, 1e20);
+    check::<c64>(1e-100, 1e250);
 }
 
 /// Columns of such numbers have a length that no number is.

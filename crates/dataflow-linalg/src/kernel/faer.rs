@@ -3,8 +3,8 @@
 //! # Law
 //! All calls are sequential (`Par::Seq`) and none allocates, except scratch once a thread.
 //! A triangle is solved with faer where the reciprocals of its pivots, and the quotients of what stands
-//! beside them by them, are normal numbers; faer multiplies by these. Otherwise by a plain loop that
-//! divides, as LAPACK does.
+//! beside them by them, are normal numbers; faer multiplies by these. Otherwise, and for right-hand sides
+//! that come out of it not finite, by a plain loop that divides, as LAPACK does.
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
@@ -22,11 +22,12 @@ use ::faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
     solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
 };
-use ::faer::prelude::ReborrowMut;
+use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{Accum, ColRef, Conj, MatMut, MatRef, Par};
 
 use super::scratch::with_scratch;
 use super::{Diagonal, Op, Side, Triangle};
+use crate::matrix::norm::all_finite;
 use crate::scalar::{Scalar, c32, c64, quotient, smallest_normal};
 
 /// The leaves of one kind of number, compiled once, here: generic functions would be compiled again
@@ -66,7 +67,9 @@ leaves! {
     faer_herk = herk(alpha: f64, op: Op, a: MatRef<'_, Self>, c: MatMut<'_, Self>);
     /// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
     faer_trsm = trsm(l: MatRef<'_, Self>, b: MatMut<'_, Self>);
-    /// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`.
+    /// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`. From the left, columns that
+    /// overflow on their way through faer are solved for again; from the right factors are made, and those
+    /// are looked through.
     faer_trsm_op = trsm_op(
         side: Side,
         op: Op,
@@ -296,7 +299,40 @@ fn trsm_op<T: Scalar>(
         (false, Diagonal::NonUnit) => solve_upper_triangular_in_place_with_conj,
         (false, Diagonal::Unit) => solve_unit_upper_triangular_in_place_with_conj,
     };
-    solve(a, conj, b, Par::Seq);
+    match (side, diagonal) {
+        (Side::Left, Diagonal::NonUnit) => {
+            let by_quotients = |b: MatMut<'_, T>| solve(a, conj, b, Par::Seq);
+            solve_sides((lower, conj, a), by_quotients, b);
+        }
+        _ => solve(a, conj, b, Par::Seq),
+    }
+}
+
+/// B ← A⁻¹·B, or with conj(A), by quotients; a column that comes out not finite by division. A product with
+/// a quotient may overflow where LAPACK divides a small number.
+fn solve_sides<T: Scalar>(
+    (is_lower, conj, a): (bool, Conj, MatRef<'_, T>),
+    by_quotients: impl FnOnce(MatMut<'_, T>),
+    mut b: MatMut<'_, T>,
+) {
+    let (n, n_sides) = (b.nrows(), b.ncols());
+    with_scratch(n * n_sides, |sides: &mut [T]| {
+        MatMut::from_column_major_slice_mut(sides, n, n_sides).copy_from(b.rb());
+        by_quotients(b.rb_mut());
+        for (mut x, side) in b.col_iter_mut().zip(sides.chunks_exact(n.max(1))) {
+            if !is_finite(x.rb()) {
+                x.copy_from(ColRef::from_slice(side));
+                substitute(is_lower, conj, a, x.as_mat_mut());
+            }
+        }
+    });
+}
+
+fn is_finite<T: Scalar>(x: ColRef<'_, T>) -> bool {
+    match x.try_as_col_major() {
+        Some(x) => all_finite(x.as_slice()),
+        None => x.iter().all(|x| Scalar::is_finite(*x)),
+    }
 }
 
 fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
