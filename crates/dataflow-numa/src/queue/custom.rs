@@ -516,8 +516,7 @@ mod tests {
         let mut last = queue.come();
         let mut next = || {
             let page = queue.come();
-            let fault = queue.go(Some(std::mem::replace(&mut last, page)), false, true);
-            fault
+            queue.go(Some(std::mem::replace(&mut last, page)), false, true)
         };
         assert!((0..3).all(|_| next().is_none()));
         waits_long(&queue);
