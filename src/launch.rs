@@ -338,7 +338,7 @@ fn over_sockets<R, E: From<Error>>(
         LaunchedBefore::Staying(_) | LaunchedBefore::Gone => return Err(gone().into()),
     };
     let answer = run(tcp, true)?;
-    match seat.stay(&settings.communication()) {
+    match seat.stay(&settings.communication())? {
         Some(tcp) => set(LaunchedBefore::Again(Box::new(tcp))),
         None => std::process::exit(0),
     };

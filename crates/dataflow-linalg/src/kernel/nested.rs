@@ -289,7 +289,8 @@ mod tests {
         };
         let (whole, cut) = (Format::ColumnMajor, Format::SubTiled { order: 3 });
         let auto = Backend::Auto;
-        let calls: [fn(&Tile<f64>, &mut Tile<f64>); 4] = [
+        type Call = fn(&Tile<f64>, &mut Tile<f64>);
+        let calls: [Call; 4] = [
             |a, c| trsm(&Inline, Backend::Auto, a, c).unwrap(),
             |a, c| herk(&Inline, Backend::Auto, a, c).unwrap(),
             |a, c| gemm(&Inline, Backend::Auto, a, &c.clone(), c).unwrap(),

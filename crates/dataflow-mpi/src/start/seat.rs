@@ -3,7 +3,7 @@
 use crate::settings::Settings;
 use crate::transport::tcp::{Mesh, Tcp, Token};
 use crate::transport::{Event, Transport};
-use dataflow_core::error::Error;
+use dataflow_core::error::{Error, Kind};
 use dataflow_core::rank::Rank;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -210,17 +210,7 @@ impl Seat {
                 self.rank, self.n_ranks
             )));
         }
-        let listener = self.listen().map_err(|fault| {
-            let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
-            let ports = self.ports.as_ref();
-            let ports = ports.map(|all| format!(", ports {} to {}", all.start(), all.end()));
-            Error::wrong_settings(format!(
-                "{} cannot listen at {}{}: {fault}",
-                self.rank,
-                at.join(" or "),
-                ports.unwrap_or_default(),
-            ))
-        })?;
+        let listener = self.listener()?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
         mesh.patience = settings.patience;
         mesh.silence = settings.silence;
@@ -235,21 +225,30 @@ impl Seat {
     /// the connections for that; `None` if rank 0's process has ended.
     ///
     /// Only for processes that rank 0 [has started](Self::started_by).
-    pub fn stay(&self, settings: &Settings) -> Option<Tcp> {
-        let listener = self.listen().ok()?;
+    ///
+    /// # Errors
+    /// If the operating system refuses (`wrong_settings`).
+    pub fn stay(&self, settings: &Settings) -> Result<Option<Tcp>, Error> {
+        let listener = self.listener()?;
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
         mesh.patience = FOREVER;
         mesh.silence = settings.silence; // rank 0 has the same, and counts this one as lost after it
         mesh.is_rank_0_there = true;
         mesh.log = |_| {}; // rank 0 says whom it waits for
-        let mut tcp = mesh.join(&self.root, listener).ok()?;
-        let bell = tcp.bell(&*mesh.host)?;
+        let mut tcp = match mesh.join(&self.root, listener) {
+            Ok(tcp) => tcp,
+            Err(lost) if lost.kind() == Kind::RankLost => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let Some(bell) = tcp.bell(&*mesh.host) else {
+            unreachable!("sockets have one");
+        };
         loop {
             match tcp.poll() {
                 Some(Event::Packet { from, bytes }) if from == Rank(0) && bytes == AGAIN => {
-                    return Some(tcp);
+                    return Ok(Some(tcp));
                 }
-                Some(Event::Lost(Rank(0), _)) => return None,
+                Some(Event::Lost(Rank(0), _)) => return Ok(None),
                 Some(_) => {}
                 None => bell.wait(None),
             }
@@ -266,6 +265,21 @@ impl Seat {
             false => is_link_local(at),
         };
         is_told && is_seen_there(at)
+    }
+
+    /// Where the others find this rank.
+    fn listener(&self) -> Result<TcpListener, Error> {
+        self.listen().map_err(|fault| {
+            let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
+            let ports = self.ports.as_ref();
+            let ports = ports.map(|all| format!(", ports {} to {}", all.start(), all.end()));
+            Error::wrong_settings(format!(
+                "{} cannot listen at {}{}: {fault}",
+                self.rank,
+                at.join(" or "),
+                ports.unwrap_or_default(),
+            ))
+        })
     }
 
     /// At the first address, and there the first port, that the system gives.
@@ -596,13 +610,13 @@ mod tests {
             )
             .unwrap()
         };
-        let error = seat.take(&Settings::default()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("ports {port} to {port}")),
-            "{error}"
-        );
+        let settings = Settings::default();
+        // One that stayed ended as if all had gone well.
+        for refused in [seat.take(&settings).map(Some), seat.stay(&settings)] {
+            let error = refused.unwrap_err().to_string();
+            let says = format!("ports {port} to {port}");
+            assert!(error.contains(&says), "{error}");
+        }
         drop(first);
         assert_eq!(seat.listen().unwrap().local_addr().unwrap().port(), port);
     }
