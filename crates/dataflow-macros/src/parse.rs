@@ -263,6 +263,12 @@ fn datum_of(content: ParseStream) -> Result<Type> {
 fn function(content: ParseStream) -> Result<ImplItemFn> {
     let fork = content.fork();
     let attributes = fork.call(Attribute::parse_outer)?;
+    let is_condition = |a: &&Attribute| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr");
+    if let Some(condition) = attributes.iter().find(is_condition) {
+        let text = "what is derived depends on whether this function is here, and the macro cannot know: put the \
+                    condition at `task_space!`, one for each case";
+        return Err(Error::new_spanned(condition, text));
+    }
     match attributes.first().filter(|_| !fork.peek(Token![fn])) {
         None => content.parse(),
         Some(first) => {

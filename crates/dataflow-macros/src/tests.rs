@@ -311,6 +311,19 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "[i, i]",
         "the statement `S` ends with `;`",
     ),
+    // A function that the condition took out left the space without one, or with half of one.
+    (
+        "#[cfg(test)] fn count(&self, on: Rank) -> u64 { 0 } for i in 0..n { S { i }: update a = A[i, i] => {} }",
+        "#[cfg(test)]",
+        "what is derived depends on whether this function is here, and the macro cannot know: put the condition \
+         at `task_space!`, one for each case",
+    ),
+    (
+        "#[inline] #[cfg_attr(test, cfg(test))] fn rank(&self, task: Task) -> Rank { Rank(0) }
+         for i in 0..n { S { i }: update a = A[i, i] => {} }",
+        "#[cfg_attr(test, cfg(test))]",
+        "put the condition at `task_space!`, one for each case",
+    ),
     (
         "fn helper(&self) {} for i in 0..n { S { i }: update a = A[i, i] => {} }",
         "helper",
