@@ -202,6 +202,17 @@ impl<'s> Lowered<'s> {
                 let text = format!("`{}` has {n} subscripts, this one {own}", declared.name);
                 return Err(Error::new_spanned(&access.element, text));
             }
+            if access.mode == "new"
+                && access.name.is_none()
+                && !declared.is_order
+                && of.body.is_some()
+            {
+                let element = access.shown();
+                let text = format!(
+                    "this body cannot make `{element}`: name it, `new made = {element}`, and `put` it"
+                );
+                return Err(Error::new_spanned(&access.element, text));
+            }
             let mode = match access.mode.to_string().as_str() {
                 "read" | "optional" if declared.is_order => Mode::Optional,
                 "read" => Mode::Read,

@@ -324,6 +324,18 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "#[cfg_attr(test, cfg(test))]",
         "put the condition at `task_space!`, one for each case",
     ),
+    // The datum was never made, and whoever read it got none.
+    (
+        "for i in 0..n { S { i }: new T[i] => {} R { i }: read t = T[i] => {} }",
+        "T[i]",
+        "this body cannot make `T[i]`: name it, `new made = T[i]`, and `put` it",
+    ),
+    // What only orders is not made, and a graph without bodies makes nothing.
+    (
+        "for i in 0..n { S { i }: new H[i], update a = A[i, i] => {} R { i }: new T[i]; }",
+        "",
+        "",
+    ),
     (
         "fn helper(&self) {} for i in 0..n { S { i }: update a = A[i, i] => {} }",
         "helper",
