@@ -252,6 +252,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`i` is no subscript of `B`: its place is said by subscripts, parameters of the space and `self`",
     ),
     (
+        "data B[j] in self.b at (j | i); for i in 0..n { for j in 0..n { S { i, j }: update b = B[j] => {} } }",
+        "i",
+        "`i` is no subscript of `B`: its place is said by subscripts, parameters of the space and `self`",
+    ),
+    (
         "data B[j] in self.b at { let (i, k) = self.at(j); i + k }; \
          for i in 0..n { for j in 0..n { S { i, j }: update b = B[j] => {} } }",
         "",

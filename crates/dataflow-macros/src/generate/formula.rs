@@ -4,7 +4,7 @@
 use super::analysed::Analysed;
 use crate::parse::{Family, Statement};
 use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
-use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use std::collections::HashMap;
 
@@ -79,18 +79,59 @@ pub(crate) fn used(e: &TokenStream, name: &Ident) -> Option<Ident> {
 
 /// Whether a name stands in a pattern: of `let`, of a loop, or between the bars of a closure.
 fn binds(e: &TokenStream, name: &Ident) -> bool {
-    let mut in_pattern = false;
+    let mut pattern = Pattern::None;
+    let mut before = None; // what a bar behind it means
     e.clone().into_iter().any(|token| {
-        match &token {
-            TokenTree::Group(group) if !in_pattern => return binds(&group.stream(), name),
-            TokenTree::Ident(word) if word == "let" || word == "for" => in_pattern = true,
-            TokenTree::Ident(word) if word == "in" => in_pattern = false,
-            TokenTree::Punct(sign) if sign.as_char() == '=' => in_pattern = false,
-            TokenTree::Punct(sign) if sign.as_char() == '|' => in_pattern = !in_pattern,
+        let is_operand = before.as_ref().is_some_and(is_operand);
+        match (&token, &pattern) {
+            (TokenTree::Group(group), Pattern::None) => {
+                let binds = binds(&group.stream(), name);
+                before = Some(token);
+                return binds;
+            }
+            (TokenTree::Ident(word), Pattern::None) if word == "let" || word == "for" => {
+                pattern = Pattern::Words;
+            }
+            (TokenTree::Ident(word), Pattern::Words) if word == "in" => pattern = Pattern::None,
+            (TokenTree::Punct(sign), Pattern::Words) if sign.as_char() == '=' => {
+                pattern = Pattern::None;
+            }
+            (TokenTree::Punct(sign), Pattern::Bars) if sign.as_char() == '|' => {
+                pattern = Pattern::None;
+            }
+            // Behind an operand a bar is the operator `|`, or the first one of `||`.
+            (TokenTree::Punct(sign), Pattern::None) if sign.as_char() == '|' && is_operand => {
+                if sign.spacing() == Spacing::Alone {
+                    before = Some(token);
+                }
+                return false;
+            }
+            (TokenTree::Punct(sign), Pattern::None) if sign.as_char() == '|' => {
+                pattern = Pattern::Bars;
+            }
             _ => {}
         }
-        in_pattern && Mentioned::of(&token.into()).find(name).is_some()
+        before = Some(token.clone());
+        !matches!(pattern, Pattern::None) && Mentioned::of(&token.into()).find(name).is_some()
     })
+}
+
+/// What stands before a bar that is an operator.
+fn is_operand(token: &TokenTree) -> bool {
+    match token {
+        TokenTree::Ident(word) => word != "move" && word != "return" && word != "else",
+        TokenTree::Literal(_) | TokenTree::Group(_) => true,
+        TokenTree::Punct(sign) => sign.as_char() == '?',
+    }
+}
+
+/// In which pattern a token stands.
+enum Pattern {
+    None,
+    /// From `let` to `=`, from `for` to `in`.
+    Words,
+    /// Between the bars of a closure.
+    Bars,
 }
 
 /// Parts with a sign between them.
@@ -393,6 +434,30 @@ fn power_of(term: &Term, var: Var) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each bar began or ended a pattern, and behind `|` as an operator every name was one of its own.
+    #[test]
+    fn a_name_is_bound_between_the_bars_of_a_closure_and_not_behind_an_operator() {
+        let name = format_ident!("i");
+        for (expression, is_bound) in [
+            ("(j | i)", false),
+            ("j | i", false),
+            ("j || i", false),
+            ("f(j)? | i", false),
+            ("f(|i| i + j)", true),
+            ("f(j | k, |i| i)", true),
+            ("f(move |i: u32| i)", true),
+            ("f(|| i)", false),
+            ("f(j || k, |i| i)", true),
+            ("{ let (i, k) = at(j); i }", true),
+            ("{ let (k | l) = at(j); i }", false),
+            ("{ for i in 0..j {} i }", true),
+            ("{ for k in i..j {} k }", false),
+        ] {
+            let tokens = expression.parse().expect("Rust");
+            assert_eq!(binds(&tokens, &name), is_bound, "{expression}");
+        }
+    }
 
     #[test]
     fn a_name_is_found_in_every_string_that_shows_it_or_is_laid_out_by_it() {
