@@ -22,6 +22,9 @@ pub struct Fault {
 pub enum Reason {
     /// A formula would hold for fractions, and perhaps not for integers.
     Inexact(Box<Inexact>),
+    /// An access has too many alternatives of where its datum comes from: as many ranges with unrelated
+    /// bounds double them.
+    TooMany,
     /// The variable of a loop may be negative, and a task's parameters may not.
     Negative(Var),
     /// One task writes the same datum by this access and by another one.
@@ -45,6 +48,12 @@ pub enum Reason {
     TwoSources(usize, usize),
 }
 
+impl From<Inexact> for Reason {
+    fn from(cause: Inexact) -> Reason {
+        Reason::Inexact(Box::new(cause))
+    }
+}
+
 pub(crate) fn one((statement, access): (usize, usize), reason: Reason) -> Vec<Fault> {
     vec![Fault {
         statement,
@@ -54,7 +63,7 @@ pub(crate) fn one((statement, access): (usize, usize), reason: Reason) -> Vec<Fa
 }
 
 pub(crate) fn inexact(statement: usize, access: Option<usize>, cause: Inexact) -> Vec<Fault> {
-    let reason = Reason::Inexact(Box::new(cause));
+    let reason = cause.into();
     vec![Fault {
         statement,
         access,

@@ -97,7 +97,7 @@ fn of_loops(program: &Program, relations: &[Relation]) -> Result<Derived, Vec<Fa
                     relation::alternatives(program, relations, (number, at))?
                 }
                 true => sources::inputs(program, statement, access)
-                    .map_err(|e| fault::inexact(number, Some(at), e))?,
+                    .map_err(|reason| fault::one((number, at), reason))?,
                 false => Vec::new(),
             });
         }

@@ -3,14 +3,19 @@
 //! # Law
 //! For each read and each write of the same family, and each loop that both share, the iterations of
 //! the write that come before and concern the same datum are a system, and its last iteration is a
-//! candidate. Of two candidates the one is later that shares more loops' values with the reader; then
-//! the text and the iterations decide, loop by loop. What no candidate feeds comes from home.
+//! candidate. Of two candidates the one is later that shares more loops' values with the reader, then
+//! the one that stands later in the text of the loop up to which both share them; within one loop text
+//! and iterations decide together. What no candidate feeds comes from home.
+//!
+//! Alternatives are conjunctions that exclude each other. Of k ranges with unrelated bounds there are 2ᵏ,
+//! since a datum lies before or behind each: [`MOST`] of them are an answer, more are refused.
 //!
 //! # Source
 //! Feautrier, *Dataflow analysis of array and scalar references*, Int. J. of Parallel Programming 20
 //! (1991); Pugh and Wonnacott, *Constraint-based array dependence analysis*, TOPLAS 20 (1998).
 
 use crate::affine::{Affine, Var};
+use crate::fault::Reason;
 use crate::last::last;
 use crate::program::{Access, Program, Statement};
 use crate::system::{Inexact, System, equal, subtract, union};
@@ -35,10 +40,15 @@ pub struct Source {
     pub iteration: Vec<Affine>,
 }
 
+/// The most alternatives of one access that are looked for: code of more is compiled for minutes, and
+/// read by nobody.
+pub(crate) const MOST: usize = 64;
+
 /// A source that may be later than others, where its guard holds.
 struct Candidate {
-    /// How many loops' values it shares with the reader.
-    level: usize,
+    /// How many loops' values it shares with the reader, and where it stands in the text of the last of
+    /// them: what is larger is later, whatever the iterations.
+    when: (usize, usize),
     guard: System,
     source: Source,
 }
@@ -49,16 +59,17 @@ pub(crate) fn inputs(
     program: &Program,
     reader: &Statement,
     access: &Access,
-) -> Result<Vec<Input>, Inexact> {
+) -> Result<Vec<Input>, Reason> {
     let mut inputs = Vec::new();
     for piece in &reader.pieces {
         let mut candidates = candidates(program, reader, piece, access)?;
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.level));
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.when));
         let mut rest = vec![piece.clone()];
-        for group in candidates.chunk_by(|a, b| a.level == b.level) {
+        for group in candidates.chunk_by(|a, b| a.when == b.when) {
             for (at, candidate) in group.iter().enumerate() {
                 for guard in survivors(program, piece, group, at)? {
                     claim(&mut rest, &guard, &candidate.source, &mut inputs)?;
+                    expect_few(inputs.len() + rest.len())?;
                 }
             }
         }
@@ -68,16 +79,23 @@ pub(crate) fn inputs(
         });
         inputs.extend(home);
     }
-    merge(inputs, reader)
+    Ok(merge(inputs, reader)?)
 }
 
-/// Where one candidate of a group, all of one level, is overtaken by no other.
+fn expect_few(n_alternatives: usize) -> Result<(), Reason> {
+    match n_alternatives {
+        ..=MOST => Ok(()),
+        _ => Err(Reason::TooMany),
+    }
+}
+
+/// Where one candidate of a group, all of one loop's text, is overtaken by no other.
 fn survivors(
     program: &Program,
     piece: &System,
     group: &[Candidate],
     at: usize,
-) -> Result<Vec<System>, Inexact> {
+) -> Result<Vec<System>, Reason> {
     let own = &group[at];
     let mut guards = vec![own.guard.clone()];
     for other in group[..at].iter().chain(&group[at + 1..]) {
@@ -85,6 +103,7 @@ fn survivors(
         for guard in &guards {
             kept.extend(unless_later(program, piece, guard, own, other)?);
         }
+        expect_few(kept.len())?;
         guards = kept;
     }
     Ok(guards)
@@ -140,7 +159,7 @@ fn candidates(
                     iteration: found.iteration,
                 };
                 candidates.push(Candidate {
-                    level,
+                    when: (level, write.statement.position[level]),
                     guard: found.guard.given(piece)?,
                     source,
                 });
@@ -186,7 +205,7 @@ pub(crate) fn earlier(
     systems
 }
 
-/// The parts of a guard where a candidate is not overtaken by another one of its level.
+/// The parts of a guard where a candidate is not overtaken by another one of its group.
 fn unless_later(
     program: &Program,
     piece: &System,

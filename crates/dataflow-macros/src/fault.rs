@@ -39,6 +39,11 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
     };
     match &fault.reason {
         Reason::Inexact(inexact) => inexact_text(lowered, name, fault.access.is_some(), inexact),
+        Reason::TooMany => format!(
+            "`{element}` of `{name}` has too many alternatives of which task wrote it: with each loop before it \
+             whose bounds are unrelated to the others' they double. Say what is known of the bounds (let each \
+             range begin where the one before ends), or give each range data of its own"
+        ),
         Reason::Negative(var) => {
             let var = lowered.program.name(*var);
             format!(

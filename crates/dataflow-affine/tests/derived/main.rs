@@ -6,7 +6,7 @@ mod programs;
 mod random;
 
 use brute::check;
-use dataflow_affine::{Reason, derive, edges};
+use dataflow_affine::{Derived, Reason, derive, edges};
 use std::time::Instant;
 
 #[test]
@@ -69,4 +69,30 @@ fn the_formulas_of_cholesky_are_those_written_by_hand() {
     let text = derive(&program).unwrap().text(&program);
     let expected = include_str!("cholesky.txt");
     assert_eq!(text, expected, "derived:\n{text}");
+}
+
+/// Each nest was compared with each other one before the text was asked: e earlier and l later ones made 3ᵉ·2ˡ
+/// guards, and eight nests took minutes.
+#[test]
+fn nests_one_after_another_have_as_many_alternatives_as_their_ranges_have_or_are_refused() {
+    for n_slabs in 1..=8 {
+        let program = programs::slabs(n_slabs);
+        let of_last = |derived: Derived| derived.tasks[n_slabs - 1].inputs[0].len();
+        let found = edges(&program).map(of_last);
+        println!("{n_slabs} slabs: {found:?}");
+        match found {
+            // A datum lies before or behind each earlier range, or in it.
+            Ok(n) => assert_eq!(n, (1 << n_slabs) - 1, "{n_slabs} slabs"),
+            Err(faults) => {
+                let (reason, access) = (&faults[0].reason, faults[0].access);
+                let told = (n_slabs, reason, access);
+                assert!(matches!(told, (7.., Reason::TooMany, Some(0))), "{told:?}");
+            }
+        }
+    }
+    for n_slabs in 2..=3 {
+        let program = programs::slabs(n_slabs);
+        let derived = edges(&program).unwrap();
+        check(&program, &derived, 3).unwrap_or_else(|fault| panic!("{n_slabs} slabs: {fault}"));
+    }
 }

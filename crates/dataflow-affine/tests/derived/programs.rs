@@ -52,6 +52,25 @@ fn strides(written: fn(Var, Var) -> Affine, down: bool, factor: i64) -> Program 
     program
 }
 
+/// Nests one after another, each on a range of its own of one vector.
+pub fn slabs(n_slabs: usize) -> Program {
+    let mut program = Program::default();
+    let x = program.family("X", true);
+    let names: Vec<[String; 2]> = (0..n_slabs)
+        .map(|slab| ["a", "b"].map(|end| format!("{end}{slab}")))
+        .collect();
+    let ends: Vec<[Var; 2]> = names
+        .iter()
+        .map(|ends| [0, 1].map(|end| program.parameter(&ends[end])))
+        .collect();
+    for (slab, [from, to]) in ends.into_iter().enumerate() {
+        program.each("i", from, to, |p, i| {
+            p.task(&format!("S{slab}"), &[(Update, x, &[e(i)])]);
+        });
+    }
+    program
+}
+
 fn e(var: Var) -> Affine {
     var.into()
 }

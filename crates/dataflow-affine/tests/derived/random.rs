@@ -213,6 +213,46 @@ proptest! {
     }
 }
 
+/// Nests one after another over ranges of one vector, alone or each time around a loop: where each begins and
+/// ends, by the number of a parameter or of the outer loop, or a constant.
+fn slabs(ranges: &[(u8, u8)], in_turn: bool) -> Program {
+    let mut program = Program::default();
+    let [a, b] = ["a", "b"].map(|name| program.parameter(name));
+    let x = program.family("X", true);
+    let mut ends: Vec<Affine> = vec![0.into(), a.into(), b.into(), 2.into()];
+    if in_turn {
+        ends.push(program.enter("t", 0.into(), a.into(), false).into());
+    }
+    for (slab, range) in ranges.iter().enumerate() {
+        let [from, to] = [range.0, range.1].map(|at| ends[at as usize % ends.len()].clone());
+        let i = program.enter("i", from, to, false);
+        program.task(&format!("S{slab}"), &[(Mode::Update, x, &[i.into()])]);
+        program.leave();
+    }
+    program
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn random_nests_one_after_another_have_the_edges_of_brute_force(
+        ranges in prop::collection::vec((0..10u8, 0..10u8), 2..=5),
+        in_turn in any::<bool>(),
+    ) {
+        let program = slabs(&ranges, in_turn);
+        match dataflow_affine::edges(&program) {
+            Ok(derived) => {
+                let found = check(&program, &derived, 3);
+                prop_assert!(found.is_ok(), "{:?}\n{}", found.err(), derived.text(&program));
+            }
+            Err(faults) => prop_assert!(
+                in_turn && faults.iter().all(|f| f.reason == Reason::TooMany),
+                "{faults:?}"
+            ),
+        }
+    }
+}
+
 proptest! {
     // About half of them have formulas.
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
