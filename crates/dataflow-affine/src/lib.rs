@@ -32,7 +32,7 @@ pub use program::{Access, Condition, Family, Loop, Mode, Program, Statement, dis
 pub use relation::{End, Relation, relate};
 pub use said::{Comparison, Said, chain, excludes, said};
 pub use sources::{Input, Source};
-pub use system::{Inexact, System};
+pub use system::{Inexact, System, forget};
 pub use targets::{Output, Part, Range, enumerated};
 
 /// What was derived, statement by statement.
@@ -86,6 +86,7 @@ pub fn edges(program: &Program) -> Result<Derived, Vec<Fault>> {
 /// Both ends of every edge: of families that are [`related`](Program::related) by relations, of the
 /// others by the loops.
 fn of_loops(program: &Program, relations: &[Relation]) -> Result<Derived, Vec<Fault>> {
+    forget();
     fault::before(program)?;
     let statements = &program.statements;
     let mut inputs = Vec::new();

@@ -39,6 +39,7 @@ pub struct Relation {
 /// As [`derive`](crate::derive); a line that leaves open which task feeds a flow, two lines that feed
 /// the same one.
 pub fn relate(program: &Program, relations: &[Relation]) -> Result<Derived, Vec<Fault>> {
+    crate::forget();
     fault::before(program)?;
     let mut inputs = Vec::new();
     for (statement, reader) in program.statements.iter().enumerate() {

@@ -44,6 +44,12 @@ thread_local! {
     static FINDINGS: RefCell<Findings> = RefCell::default();
 }
 
+/// What was found out is forgotten. A point makes a system non-empty whose variables cannot be eliminated:
+/// whether a program is refused would depend on the programs before it.
+pub fn forget() {
+    FINDINGS.set(Findings::default());
+}
+
 impl Findings {
     fn knows_a_point_of(&mut self, system: &System) -> bool {
         let mut points = self.points.iter();
@@ -430,6 +436,19 @@ mod tests {
         assert_eq!(System::new([2 * X - 3, -(3 * X) + 5]).is_empty(), Ok(true));
         let between = System::new([2 * X - Y, Y - 3 * X + 1, Y - 3]);
         assert!(between.without(X).is_err(), "2x ≥ y and 3x ≤ y + 1");
+    }
+
+    /// A program was accepted or refused by what had been derived before it on the same thread.
+    #[test]
+    fn a_derivation_knows_no_points_of_the_one_before() {
+        let inexact = System::new([2 * X - Y, Y - 3 * X + 10, Y - 3]);
+        assert!(inexact.is_empty().is_err());
+        let point =
+            System::new([equal(&X.into(), &2.into()), equal(&Y.into(), &3.into())].concat());
+        assert_eq!(point.is_empty(), Ok(false));
+        assert_eq!(inexact.is_empty(), Ok(false), "the point is known");
+        crate::derive(&crate::Program::default()).unwrap();
+        assert!(inexact.is_empty().is_err());
     }
 
     #[test]

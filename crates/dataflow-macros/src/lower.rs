@@ -31,6 +31,7 @@ fn names(scope: &NamesInScope) -> impl Iterator<Item = &Ident> {
 }
 
 pub fn lower(space: &Space) -> Result<Lowered<'_>> {
+    dataflow_affine::forget(); // before conditions are taken apart
     let mut lowered = Lowered {
         program: Program::default(),
         statements: Vec::new(),
