@@ -536,8 +536,9 @@ fn is_alive(process: u32) -> bool {
 
 #[test]
 fn two_hosts_have_the_digest_of_one_rank() {
-    let Some(hosts) = Hosts::new(2) else {
-        return;
+    let hosts = match Hosts::new(2) {
+        Ok(hosts) => hosts,
+        Err(why) => return println!("skipped: {why}"),
     };
     let file = std::env::temp_dir().join(format!("dataflow-two-hosts-{}", std::process::id()));
     let [first, second, _] = ADDRESSES;
