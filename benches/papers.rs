@@ -331,7 +331,7 @@ impl Figures {
             }
         }
         match &self.svg {
-            Some(folder) => figure.save(folder),
+            Some(folder) => plot::save(&figure, folder),
             None => Ok(()),
         }
     }

@@ -38,6 +38,8 @@ mod samples;
 mod space;
 #[path = "calibrate/stage.rs"]
 mod stage;
+#[path = "calibrate/taken.rs"]
+mod taken;
 #[path = "calibrate/work.rs"]
 mod work;
 

@@ -1,9 +1,7 @@
 //! Figure: curves that were simulated, with what a paper says of some of their points; as a table and
 //! as a picture.
 
-use super::world::Outcome;
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// A figure of a paper, simulated.
 pub struct Figure {
@@ -119,13 +117,5 @@ impl Figure {
             "curves": self.curves.iter().map(curve).collect::<Vec<_>>(),
             "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
         })
-    }
-
-    /// Writes the picture into a folder.
-    pub fn save(&self, folder: &Path) -> Outcome {
-        let file = folder.join(format!("{}.svg", self.name));
-        svg::save(&file, &super::plot::draw(self))
-            .map_err(|error| format!("{}: {error}", file.display()))?;
-        Ok(())
     }
 }

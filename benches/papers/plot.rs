@@ -1,6 +1,8 @@
 //! Plot: curves over linear axes from zero; what a paper says of a point is a ring.
 
 use super::figure::{Curve, Figure};
+use super::world::Outcome;
+use std::path::Path;
 use svg::Document;
 use svg::node::element::{Circle, Group, Line, Polyline, Rectangle, Text};
 
@@ -15,7 +17,14 @@ const TOP: f64 = 60.0;
 const BELOW: f64 = 50.0;
 const RIGHT: f64 = 30.0;
 
-pub fn draw(figure: &Figure) -> Document {
+/// Writes the picture of a figure into a folder.
+pub fn save(figure: &Figure, folder: &Path) -> Outcome {
+    let file = folder.join(format!("{}.svg", figure.name));
+    svg::save(&file, &draw(figure)).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(())
+}
+
+fn draw(figure: &Figure) -> Document {
     let points = || figure.curves.iter().flat_map(|curve| &curve.points);
     let across = Axis::to(points().map(|point| point.x), WIDTH);
     let up = Axis::to(

@@ -4,8 +4,8 @@
 //! send and take them: what is more than the engine's, and than what small messages take, is for looking
 //! and for bytes. A ball that flies to and fro stays in caches; tiles come from bodies that have filled these.
 
-use super::kernels::{Graph, Taken, quantile};
 use super::line::Line;
+use super::taken::{Graph, Taken, quantile};
 use common::cli::Failure;
 use common::cli::costs::Overhead;
 use dataflow::Runtime;

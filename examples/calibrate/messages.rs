@@ -8,10 +8,10 @@
 //! how long that takes, and the rest of such a run, how long ranks take to begin and to end one.
 
 use super::ends::end;
-use super::kernels::quantile;
 use super::line::Line;
 use super::rally::Game;
 use super::space::{Ball, PingPong};
+use super::taken::quantile;
 use common::cli::Failure;
 use common::cli::costs::{Network, Overhead};
 use dataflow::core::rank::Rank;

@@ -2,8 +2,9 @@
 
 use super::Bench;
 use super::between::Between;
-use super::kernels::{Of, Taken, shapes};
+use super::kernels::{Of, shapes, tracing};
 use super::stage::Stage;
+use super::taken::Taken;
 use super::work::{Instance, Routine, Shape};
 use common::cli::Failure;
 use common::cli::costs::Kernel;
@@ -95,10 +96,4 @@ impl Bench<'_> {
         runs.remove(0);
         Ok(runs)
     }
-}
-
-/// Whether runs are recorded from now on.
-pub fn tracing(runtime: &Runtime, on: bool) {
-    let tracer = runtime.tracer();
-    tracer.into_iter().for_each(|tracer| tracer.set_on(on));
 }

@@ -15,6 +15,7 @@ mod cargo;
 mod circles;
 mod markdown;
 mod names;
+mod programs;
 mod rust;
 mod tree;
 
@@ -22,9 +23,10 @@ use cargo::{metadata, wrong_dependencies};
 use circles::{calls_within, circles};
 use markdown::{by_address, crowded_headings, is_relative, links, read_map, resolve};
 use names::{wrong_imports, wrong_types};
+use programs::programs;
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
 use std::collections::BTreeSet;
-use tree::{begins_a_path, identifiers, is_in, judge, lines_with, room_of};
+use tree::{Tree, begins_a_path, identifiers, is_in, judge, lines_with, room_of};
 
 /// Where `unsafe` may stand, and why it must.
 const UNSAFE_ROOMS: &[(&str, &str)] = &[
@@ -172,7 +174,8 @@ const UNPUBLISHED: &[&str] = &[
     "xtask/symbols/src/",
 ];
 
-/// Uses and calls that close a circle of modules: of which source, who, whom, and why they may. No others do.
+/// Uses and calls that close a circle of modules: of which source or [program](programs), who, whom, and why they
+/// may. No others do.
 const CIRCLES: &[(&str, &str, &str, &str)] = &[
     (
         "crates/dataflow-core/src/",
@@ -351,30 +354,40 @@ fn rooms_of_the_core_use_each_other_one_way() {
 #[test]
 fn no_modules_use_each_other_in_circles_but_those_that_are_named() {
     judge(|tree| {
-        let mut offenders = Vec::new();
         let unpublished = UNPUBLISHED.iter().map(|source| source.to_string());
-        for source in tree.sources().into_iter().chain(unpublished) {
-            let of_source = CIRCLES.iter().filter(|(of, ..)| *of == source);
-            let named: Vec<_> = of_source.map(|&(_, who, whom, _)| (who, whom)).collect();
-            for circle in circles(tree, &source, &named) {
-                let modules = circle.join(", ");
-                let mut fault = format!("{source}: {modules} use each other in a circle");
-                for call in calls_within(tree, &source, &circle) {
-                    fault += &format!("\n    {call}");
-                }
-                offenders.push(fault);
-            }
-            for use_ in &named {
-                let others: Vec<_> = named.iter().copied().filter(|of| of != use_).collect();
-                if circles(tree, &source, &others).is_empty() {
-                    let (who, whom) = use_;
-                    let fault = format!("{who} closes no circle by {whom}: out of CIRCLES");
-                    offenders.push(format!("{source}: {fault}"));
-                }
-            }
+        let sources = tree.sources().into_iter().chain(unpublished);
+        let mut offenders: Vec<String> = sources
+            .flat_map(|source| wrong_circles(tree, &source, &source))
+            .collect();
+        for (root, tree) in programs(tree) {
+            offenders.extend(wrong_circles(&tree, "", &root));
         }
         offenders
     });
+}
+
+/// Circles of a source folder that are not named, and uses that are named under `called` for nothing.
+fn wrong_circles(tree: &Tree, source: &str, called: &str) -> Vec<String> {
+    let mut offenders = Vec::new();
+    let of_source = CIRCLES.iter().filter(|(of, ..)| *of == called);
+    let named: Vec<_> = of_source.map(|&(_, who, whom, _)| (who, whom)).collect();
+    for circle in circles(tree, source, &named) {
+        let modules = circle.join(", ");
+        let mut fault = format!("{called}: {modules} use each other in a circle");
+        for call in calls_within(tree, source, &circle) {
+            fault += &format!("\n    {call}");
+        }
+        offenders.push(fault);
+    }
+    for use_ in &named {
+        let others: Vec<_> = named.iter().copied().filter(|of| of != use_).collect();
+        if circles(tree, source, &others).is_empty() {
+            let (who, whom) = use_;
+            let fault = format!("{who} closes no circle by {whom}: out of CIRCLES");
+            offenders.push(format!("{called}: {fault}"));
+        }
+    }
+    offenders
 }
 
 #[test]
