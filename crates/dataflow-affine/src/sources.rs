@@ -40,8 +40,7 @@ pub struct Source {
     pub iteration: Vec<Affine>,
 }
 
-/// The most alternatives of one access that are looked for: code of more is compiled for minutes, and
-/// read by nobody.
+/// The most alternatives of one access that are looked for: formulas of more nobody reads.
 pub(crate) const MOST: usize = 64;
 
 /// A source that may be later than others, where its guard holds.

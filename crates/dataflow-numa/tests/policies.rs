@@ -692,8 +692,8 @@ fn a_scheduler_that_loses_doubles_or_panics_fails_a_simulation_by_its_name() {
     }
 }
 
-/// Of many workers that ask again and again one is always at the queues: it was found out only if none was, so
-/// all cores burned for ever.
+/// Of many workers that ask again and again one is nearly always at the queues: it was found out only when none
+/// was.
 #[test]
 fn a_scheduler_that_holds_a_task_back_fails_a_run_of_many_workers_within_seconds() {
     let (tell, told) = mpsc::channel();

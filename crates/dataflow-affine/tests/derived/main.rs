@@ -71,8 +71,8 @@ fn the_formulas_of_cholesky_are_those_written_by_hand() {
     assert_eq!(text, expected, "derived:\n{text}");
 }
 
-/// Each nest was compared with each other one before the text was asked: e earlier and l later ones made 3ᵉ·2ˡ
-/// guards, and eight nests took minutes.
+/// Each nest was compared with each other one before the text was asked, which makes more guards than there are
+/// alternatives.
 #[test]
 fn nests_one_after_another_have_as_many_alternatives_as_their_ranges_have_or_are_refused() {
     for n_slabs in 1..=8 {
