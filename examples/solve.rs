@@ -111,10 +111,11 @@ impl InAnyPrecision for System<'_> {
             return Ok(());
         };
         task.tell(&solution, problem.outcome)?;
+        task.tell_determinant(&solution.factors, problem.outcome)?;
         let written = task.write(&solution.x);
-        task.check(&solution, problem.outcome)?;
-        problem.say_more::<T>(&asked.name)?;
-        written
+        let checked = task.check(&solution, problem.outcome);
+        let checked = checked.and_then(|()| problem.say_more::<T>(&asked.name));
+        cli::both(checked, written)
     }
 }
 

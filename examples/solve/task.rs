@@ -131,12 +131,12 @@ impl<'a, T: Scalar> Task<'a, T> {
         Ok(solution.map(|x| (measured, solved(x))))
     }
 
-    /// Notes by what the solution was found, its digest and the determinant.
+    /// Notes by what the solution was found, and its digest.
     pub fn tell(&self, solution: &Solution<T>, outcome: &mut Outcome) -> Result<(), Failure> {
         let Solution { method, factors, x } = solution;
         tell_method(*method, factors.outcome(), outcome);
         outcome.digest = Some(digest(x, self.runtime)?.to_string());
-        self.tell_determinant(factors, outcome)
+        Ok(())
     }
 
     /// Writes X where it was asked for, all of it from rank 0.

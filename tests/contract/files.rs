@@ -206,6 +206,15 @@ fn number(entry: &Value) -> c64 {
     }
 }
 
+/// Whether the file holds half of a matrix that is not its own adjoint, whatever its entries are.
+fn is_half_of_another(file: &std::path::Path) -> bool {
+    let text = std::fs::read(file).unwrap();
+    let banner = String::from_utf8_lossy(text.split(|byte| *byte == b'\n').next().unwrap());
+    let words = banner.to_lowercase();
+    let words: Vec<&str> = words.split_whitespace().collect();
+    words.contains(&"skew-symmetric") || words.ends_with(&["complex", "symmetric"])
+}
+
 #[test]
 fn every_awkward_file_ends_as_it_has_to() {
     let Some(folder) = matrices() else { return };
@@ -230,7 +239,11 @@ fn every_awkward_file_ends_as_it_has_to() {
                 let rows = rows.map(|row| row.as_array().unwrap().iter().map(number).collect());
                 let rows: Vec<Vec<c64>> = rows.collect();
                 let found = kind.map(|kind| (kind, object["error"]["index"].as_u64()));
-                assert_eq!(found, expected_of(&rows), "{name}: {object}");
+                let expected = match is_half_of_another(&file) {
+                    true => Some(("wrong_shape", None)),
+                    false => expected_of(&rows),
+                };
+                assert_eq!(found, expected, "{name}: {object}");
                 assert_eq!(status, i32::from(kind.is_some()));
             }
         }

@@ -1,8 +1,8 @@
 //! Ends: which tasks wait for nobody, and who brings a datum home.
 
 use crate::affine::Var;
-use crate::program::{Program, Statement};
-use crate::sources::{Input, earlier, same_datum};
+use crate::program::{Program, Statement, same_datum};
+use crate::sources::{Input, earlier};
 use crate::system::{Inexact, System, subtract, union};
 
 /// Where an access of a statement is the last change of its datum: disjoint guards. Who gives it on later

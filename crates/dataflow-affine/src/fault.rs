@@ -1,8 +1,7 @@
 //! Faults: what a program says that has no meaning, or no exact formula.
 
 use crate::affine::Affine;
-use crate::program::{Mode, Program, Statement};
-use crate::sources::same_datum;
+use crate::program::{Mode, Program, Statement, same_datum};
 use crate::system::{Inexact, System};
 use crate::{Derived, Var};
 

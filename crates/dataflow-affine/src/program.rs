@@ -391,3 +391,10 @@ pub fn disjoint(conjunctions: Vec<System>) -> Result<Condition, Inexact> {
 pub fn equation(a: &Affine, b: &Affine) -> System {
     System::new(equal(a, b))
 }
+
+/// Two instances that access the same datum; the variables of the second one are `other`s.
+pub(crate) fn same_datum(piece: &System, a: &Access, its_piece: &System, b: &Access) -> System {
+    let subscripts = a.subscripts.iter().zip(&b.subscripts);
+    let equations = subscripts.flat_map(|(a, b)| equal(a, &b.renamed(&Var::other)));
+    piece.and(&its_piece.renamed(&Var::other)).with(equations)
+}

@@ -17,7 +17,7 @@
 use crate::affine::{Affine, Var};
 use crate::fault::Reason;
 use crate::last::last;
-use crate::program::{Access, Program, Statement};
+use crate::program::{Access, Program, Statement, same_datum};
 use crate::system::{Inexact, System, equal, subtract, union};
 
 /// One alternative of where a datum comes from.
@@ -166,13 +166,6 @@ fn candidates(
         }
     }
     Ok(candidates)
-}
-
-/// Two instances that access the same datum; the variables of the second one are `other`s.
-pub(crate) fn same_datum(piece: &System, a: &Access, its_piece: &System, b: &Access) -> System {
-    let subscripts = a.subscripts.iter().zip(&b.subscripts);
-    let equations = subscripts.flat_map(|(a, b)| equal(a, &b.renamed(&Var::other)));
-    piece.and(&its_piece.renamed(&Var::other)).with(equations)
 }
 
 /// The parts of a system of two instances in which that of `before` comes before that of `reader`:

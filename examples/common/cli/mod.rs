@@ -365,8 +365,8 @@ fn of_one_rank(
         // Only what is measured is recorded.
         record(runtime, false);
         flags.agree(example, runtime)?;
-        if runtime.rank() == Rank(0) {
-            flags.expect_writable()?;
+        if !flags.can_write(runtime)? {
+            return Ok(());
         }
         let ended = body(runtime, &mut outcome);
         // What was measured is told though its result is judged bad.
@@ -398,10 +398,7 @@ pub fn answer_alone<Own: Args, W: Into<OsString> + Clone>(
         Err(error) => return Answer::to_bad_arguments(&error),
     };
     let mut outcome = Outcome::new(&settings);
-    let result = caught(|| {
-        settings.expect_writable()?;
-        body(&settings, &mut outcome)
-    });
+    let result = caught(|| body(&settings, &mut outcome));
     Answer::to(example, &settings, &outcome, result)
 }
 
@@ -426,11 +423,13 @@ fn lowest(mut ended: Vec<(Rank, Outcome, Ended)>) -> Option<(Outcome, Ended)> {
 }
 
 impl Flags {
-    /// Refuses files that cannot be written, if the run is to write any.
+    /// Refuses files that cannot be written, if the run is to write any; what a simulation does not make
+    /// the example refuses.
     fn expect_writable(&self) -> Ended {
-        match self.plan {
-            true => Ok(()),
-            false => self.outputs.expect_writable(),
+        match (self.plan, self.simulate) {
+            (true, _) => Ok(()),
+            (false, Some(_)) => self.outputs.expect_writable(&["trace", "dot"]),
+            (false, None) => self.outputs.expect_writable(&outputs::FLAGS),
         }
     }
 
@@ -444,6 +443,19 @@ impl Flags {
             .map(|(name, value)| (&name[..], value.clone()))
             .collect();
         Ok(runtime.agree(example.name, &settings)?)
+    }
+
+    /// Rank 0 tries the files that it will write, and fails if it cannot: then no rank begins.
+    fn can_write(&self, runtime: &Runtime) -> Result<bool, Failure> {
+        let tried = match runtime.rank() {
+            Rank(0) => self.expect_writable(),
+            _ => Ok(()),
+        };
+        let all = match runtime.n_ranks() {
+            1 => 1,
+            _ => runtime.all_reduce(u8::from(tried.is_ok()), u8::min)?,
+        };
+        tried.map(|()| all == 1)
     }
 }
 

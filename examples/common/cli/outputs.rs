@@ -1,16 +1,19 @@
 //! Outputs: the files that a run leaves, each with a name of its own.
 //!
 //! # Law
-//! What is to be written is in the table [`FLAGS`]; an example does nothing for it.
+//! The flags that name what is to be written are in one table; an example does nothing for it.
 
-use super::{Failure, traced};
+use super::Failure;
 use clap::ArgMatches;
 use std::fs::{File, OpenOptions, remove_file, symlink_metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The flags that name such a file, in any example.
-const FLAGS: [&str; 5] = ["trace", "dot", "svg", "output", "xml"];
+pub(super) const FLAGS: [&str; 5] = ["trace", "dot", "svg", "output", "xml"];
+
+/// Graphs of one run of which each has a file: a loop to convergence has hundreds.
+const MOST_FILES: usize = 8;
 
 /// The files that a command line asks for, by flag.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +35,7 @@ impl Outputs {
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for (flag, path) in &self.0 {
             let files: Vec<PathBuf> = match *flag {
-                "trace" => traced::paths(path).collect(),
+                "trace" => trace_files(path).collect(),
                 _ => vec![path.clone()],
             };
             for file in files.iter().filter(|file| !is_special(file)) {
@@ -49,11 +52,10 @@ impl Outputs {
         None
     }
 
-    /// Refuses what cannot be written, before there is anything to write.
-    pub(super) fn expect_writable(&self) -> Result<(), Failure> {
-        self.0
-            .iter()
-            .try_for_each(|(_, path)| expect_writable(path))
+    /// Refuses what cannot be written of these flags, before there is anything to write.
+    pub(super) fn expect_writable(&self, flags: &[&str]) -> Result<(), Failure> {
+        let mut asked = self.0.iter().filter(|(flag, _)| flags.contains(flag));
+        asked.try_for_each(|(_, path)| expect_writable(path))
     }
 }
 
@@ -72,9 +74,24 @@ pub fn expect_writable(path: &Path) -> Result<(), Failure> {
             File::create_new(path).and_then(|_| remove_file(path))
         }
         Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
+        // It is replaced as a whole, so it is enough to be able to write beside it.
+        Err(fault) if fault.kind() == ErrorKind::PermissionDenied && path.is_file() => {
+            let beside = path.with_file_name(format!(".tried-{}", std::process::id()));
+            let tried = File::create_new(&beside).and_then(|_| remove_file(beside));
+            tried.map_err(|_| fault)
+        }
         opened => opened.map(drop),
     };
     opened.map_err(|fault| Failure::output_unwritable(path, fault))
+}
+
+/// The files that traces may go to: `run.html`, then `run.2.html` and so on.
+pub(super) fn trace_files(first: &Path) -> impl Iterator<Item = PathBuf> {
+    let numbered = |number: usize| {
+        let extension = first.extension().unwrap_or_default().to_string_lossy();
+        first.with_extension(format!("{number}.{extension}"))
+    };
+    std::iter::once(first.to_path_buf()).chain((2..=MOST_FILES).map(numbered))
 }
 
 /// Where a file lies or would lie, however its name is spelled.

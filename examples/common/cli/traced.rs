@@ -1,13 +1,11 @@
 //! Traced: what `--trace` leaves: a file, an explanation for people, and the same as keys.
 
+use super::outputs::trace_files;
 use super::{Failure, Flags, Outcome, both};
 use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-
-/// Graphs of one run of which each has a file: a loop to convergence has hundreds.
-const MOST_FILES: usize = 8;
+use std::path::Path;
 
 /// Draws the graph, writes the traces of the measured run, each of its first graphs to a file of its own, and
 /// tells why it took as long as it did. Of a run that has not ended there is nothing to tell.
@@ -45,7 +43,7 @@ fn write(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let mut objects = Vec::new();
-    for (trace, path) in traces.iter().zip(paths(path)) {
+    for (trace, path) in traces.iter().zip(trace_files(path)) {
         View::cut(trace, flags.window.clone()).write(&path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
@@ -61,15 +59,6 @@ fn write(
     outcome.set("trace", objects);
     outcome.set("traces_left_out", left_out);
     Ok(())
-}
-
-/// The files that traces may go to: `run.html`, then `run.2.html` and so on.
-pub(super) fn paths(first: &Path) -> impl Iterator<Item = PathBuf> {
-    let numbered = |number: usize| {
-        let extension = first.extension().unwrap_or_default().to_string_lossy();
-        first.with_extension(format!("{number}.{extension}"))
-    };
-    std::iter::once(first.to_path_buf()).chain((2..=MOST_FILES).map(numbered))
 }
 
 fn object(trace: &Trace, told: &Explanation, path: &Path) -> Value {

@@ -186,9 +186,10 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         return run(space, on);
     }
     refuse_inside_a_body()?;
-    refuse_too_many(on)?;
     let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
     let (description, count) = ask(space, n_ranks as u32, rank);
+    // Told when the run is open: the others wait for this rank.
+    let count = refuse_too_many(on).and(count);
     let n_tasks = *count.as_ref().unwrap_or(&0);
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, true));

@@ -18,16 +18,16 @@ use dataflow_core::prelude::*;
 use std::ops::Range;
 
 /// A task and one of its flows.
-pub(super) type At = (Task, usize);
+pub(super) type FlowOf = (Task, usize);
 
 /// From a flow of a task to one of another.
 #[derive(Clone, Copy)]
-pub(super) struct Edge {
-    from: At,
-    to: At,
+pub(super) struct LuEdge {
+    from: FlowOf,
+    to: FlowOf,
 }
 
-impl Edge {
+impl LuEdge {
     /// As its reader says it.
     #[inline(always)]
     pub(super) fn comes<S: TaskSpace<Task = Task>>(self, from: &mut impl Inputs<S>) {
@@ -45,7 +45,7 @@ impl Edge {
 #[inline(always)]
 pub(super) fn come<S: TaskSpace<Task = Task>>(
     range: impl Iterator<Item = u32>,
-    edge: impl Fn(u32) -> Edge,
+    edge: impl Fn(u32) -> LuEdge,
     from: &mut impl Inputs<S>,
 ) {
     for i in range {
@@ -57,7 +57,7 @@ pub(super) fn come<S: TaskSpace<Task = Task>>(
 #[inline(always)]
 pub(super) fn go<S: TaskSpace<Task = Task>>(
     range: Range<u32>,
-    edge: impl Fn(u32) -> Edge,
+    edge: impl Fn(u32) -> LuEdge,
     to: &mut impl Successors<S>,
 ) {
     let any = edge(range.start);
@@ -70,8 +70,8 @@ macro_rules! edges {
         impl<T: Scalar> Factor<'_, T> {
             $(
                 #[inline(always)]
-                pub(super) fn $family(&$this $(, $parameter: u32)*) -> Edge {
-                    Edge { from: $from, to: $to }
+                pub(super) fn $family(&$this $(, $parameter: u32)*) -> LuEdge {
+                    LuEdge { from: $from, to: $to }
                 }
             )*
         }
@@ -125,7 +125,7 @@ edges! {
 impl<T: Scalar> Factor<'_, T> {
     /// Who wrote tile (m, n) before step k.
     #[inline(always)]
-    fn tile(&self, m: u32, n: u32, k: u32) -> At {
+    fn tile(&self, m: u32, n: u32, k: u32) -> FlowOf {
         match k.checked_sub(1) {
             None => (Begin { m, n }, begin::TILE),
             Some(k) => (Update { m, n, k }, update::TILE),

@@ -19,7 +19,7 @@
 //! What becomes of the other columns and of the rows that lost: as with partial pivoting, in
 //! `factor` and `body`.
 
-use super::edges::{At, come};
+use super::edges::{FlowOf, come};
 use super::factor::Task::{Gather, Merge, Panel};
 use super::factor::{Factor, Task};
 use super::flows::{gather, merge};
@@ -44,7 +44,7 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// Who made the set of rows at a node of the tree.
-    pub(super) fn made(&self, v: u32, k: u32) -> At {
+    pub(super) fn made(&self, v: u32, k: u32) -> FlowOf {
         match v.checked_sub(self.entrants(k)) {
             Some(i) => {
                 let r = self.groups.owner(k + i);
@@ -55,7 +55,7 @@ impl<T: Scalar> Factor<'_, T> {
     }
 
     /// The match in which it plays.
-    pub(super) fn match_of(v: u32, k: u32) -> At {
+    pub(super) fn match_of(v: u32, k: u32) -> FlowOf {
         let flow = match v % 2 == 1 && v > 1 {
             true => merge::SECOND,
             false => merge::FIRST,

@@ -1,7 +1,7 @@
 //! What is refined is as good as in full precision, or falls back; errors are below their bounds.
 
 use super::{Bounds, Factors, FallbackCause, Refinement, solve};
-use crate::error::LinalgError;
+use crate::error::{Given, LinalgError};
 use crate::kernel::{Backend, Op};
 use crate::lu::{self, Pivots};
 use crate::matrix::digest::digest;
@@ -643,7 +643,15 @@ fn further_sides_that_are_not_finite_are_refused_and_stay() {
                 let refused = factors
                     .solve(a, Op::NoTranspose, &b, AUTO, &Inline)
                     .unwrap_err();
-                let is_named = matches!(refused, LinalgError::NotFinite { row: 7, col: 1, .. });
+                let is_named = matches!(
+                    refused,
+                    LinalgError::NotFinite {
+                        row: 7,
+                        col: 1,
+                        of: Given::RightHandSides,
+                        ..
+                    }
+                );
                 assert!(is_named, "{structure:?}: {refused}");
                 assert_eq!(b.get(3, 0), Some(2.0), "{structure:?}");
             }

@@ -116,10 +116,15 @@ fn binds(e: &TokenStream, name: &Ident) -> bool {
     })
 }
 
+/// Words before a bar that begins a closure.
+const NO_OPERANDS: [&str; 10] = [
+    "async", "break", "else", "if", "in", "match", "move", "mut", "return", "while",
+];
+
 /// What stands before a bar that is an operator.
 fn is_operand(token: &TokenTree) -> bool {
     match token {
-        TokenTree::Ident(word) => word != "move" && word != "return" && word != "else",
+        TokenTree::Ident(word) => !NO_OPERANDS.iter().any(|keyword| word == keyword),
         TokenTree::Literal(_) | TokenTree::Group(_) => true,
         TokenTree::Punct(sign) => sign.as_char() == '?',
     }
@@ -447,6 +452,8 @@ mod tests {
             ("f(|i| i + j)", true),
             ("f(j | k, |i| i)", true),
             ("f(move |i: u32| i)", true),
+            ("f(&mut |i| i)", true),
+            ("match |i| i {}", true),
             ("f(|| i)", false),
             ("f(j || k, |i| i)", true),
             ("{ let (i, k) = at(j); i }", true),

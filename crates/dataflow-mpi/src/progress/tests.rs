@@ -222,6 +222,27 @@ fn nap(progress: &MessageProgress, life: &mut Life) -> Option<Option<Duration>> 
     }
 }
 
+/// It left when all that had come was heeded, and another rank waited for it meanwhile.
+#[test]
+fn what_is_posted_leaves_before_a_rank_listens() {
+    let ranks = opened(2, Duration::ZERO);
+    let (there, now) = (ranks[1].progress.clone(), Duration::from_secs(1));
+    let heard = Arc::new(AtomicUsize::new(0));
+    let told = heard.clone();
+    *lock(&ranks[0].when_idle) = Some(Box::new(move || {
+        let moved = || usize::from(there.pump(Haste::Now, now));
+        aside(|| told.store(moved(), Ordering::SeqCst));
+    }));
+    let here = &ranks[0].progress;
+    here.movers.hand_in(Command::Post(parcel(&[1]), None));
+    here.pump(Haste::Now, now);
+    assert_eq!(
+        heard.load(Ordering::SeqCst),
+        1,
+        "the other rank had it by then"
+    );
+}
+
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(1);
 

@@ -72,7 +72,7 @@ struct Doubt {
 }
 
 /// The page on which a worker became busy.
-type Page = u64;
+type BusyPage = u64;
 
 impl Drop for CustomQueue {
     /// Its run is over: of a panic nobody can be told.
@@ -164,7 +164,7 @@ impl CustomQueue {
     }
 
     /// A worker becomes busy.
-    fn come(&self) -> Page {
+    fn come(&self) -> BusyPage {
         let mut desk = self.desk();
         desk.n_busy += 1;
         desk.n_came += 1;
@@ -173,7 +173,7 @@ impl CustomQueue {
 
     /// A worker is no longer busy, if it was since this page; answers what is wrong, if anything is.
     /// `exchanged` if it gave or got something meanwhile; `dry` if it found nothing at last.
-    fn go(&self, since: Option<Page>, exchanged: bool, dry: bool) -> Option<String> {
+    fn go(&self, since: Option<BusyPage>, exchanged: bool, dry: bool) -> Option<String> {
         let mut desk = self.desk();
         if let Some(since) = since {
             desk.n_busy -= 1;
@@ -327,7 +327,7 @@ pub(crate) struct CustomLane<'q, 'p> {
     queue: &'q CustomQueue,
     visit: Visit<'q, 'p>,
     /// Since when it is busy, if it is, and whether it gave or got anything meanwhile.
-    busy_since: Option<Page>,
+    busy_since: Option<BusyPage>,
     has_exchanged: bool,
 }
 

@@ -90,7 +90,7 @@ impl fmt::Display for TopologyError {
             TopologyError::NothingAllowed { pus, described_by } => write!(
                 f,
                 "the topology{} has none of the processors {pus:?} that this process may use",
-                Of(described_by.as_deref())
+                DescribedBy(described_by.as_deref())
             ),
             TopologyError::Refused { what, reason } => {
                 write!(f, "hwloc refused to {what}: {reason}")
@@ -113,9 +113,9 @@ impl TopologyError {
 }
 
 /// Whose topology it is, if somebody says so.
-struct Of<'a>(Option<&'a str>);
+struct DescribedBy<'a>(Option<&'a str>);
 
-impl fmt::Display for Of<'_> {
+impl fmt::Display for DescribedBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |by| write!(f, " of {by}"))
     }
