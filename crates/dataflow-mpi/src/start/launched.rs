@@ -66,8 +66,8 @@ impl Launched {
         names.map(|names| names.read(&variable)).transpose()
     }
 
-    /// Which rank a launcher says that this process is, whatever else it says: for whom there is only an error
-    /// to tell, and one rank to tell it. `None` if there was no launcher, or its rank is no number.
+    /// Which rank a launcher says that this process is, whatever else it says: for a program that has only an
+    /// error to tell, which one rank shall tell. `None` if there was no launcher, or its rank is no number.
     ///
     /// # Examples
     /// ```
