@@ -105,6 +105,90 @@ task_space! {
     }
 }
 
+/// Each diagonal tile is updated by those on its left. Ranks are said by `m`, which names another number in
+/// the task that updates.
+struct Columns {
+    tiles: Store<u64>,
+    nt: u32,
+    p: u32,
+    q: u32,
+}
+
+task_space! {
+    /// Takes a tile, or updates one on the diagonal.
+    enum Column;
+
+    impl TaskSpace for Columns {
+        type Datum = u64;
+        let nt = self.nt;
+        let p = self.p;
+        let q = self.q;
+        data A[m, n] where n <= m && m < nt in self.tiles at m * nt + n on (m % p, n % q);
+
+        for m in 0..nt {
+            for n in 0..m {
+                Take { m, n }: update A[m, n];
+            }
+        }
+        for k in 0..nt {
+            for m in 0..k {
+                Herk { k, m }: update c = A[k, k], read l = A[k, m] => *c += *l;
+            }
+        }
+    }
+}
+
+/// A task reads what one of another class wrote: `L { m: k }`, whose parameter is called as another one of
+/// its own.
+struct Pairs {
+    sums: Store<u64>,
+    n: u32,
+}
+
+task_space! {
+    /// Makes numbers, and pairs of them.
+    enum Pair;
+
+    impl TaskSpace for Pairs {
+        type Datum = u64;
+        let n = self.n;
+        data X[i];
+        data C[i, j] where i < n && j < n in self.sums at i * n + j;
+
+        for m in 0..n {
+            L { m }: new x = X[m] => x.put(u64::from(m));
+        }
+        for k in 0..n {
+            for m in 0..n {
+                P { k, m }: read x = X[k], new c = C[k, m] => c.put(*x + u64::from(m));
+            }
+        }
+    }
+}
+
+#[test]
+fn names_that_stand_only_in_labels_or_are_bound_again_draw_no_warning() {
+    let runtime = Runtime::builder().threads(2).build().unwrap();
+    let columns = |p, q| Columns {
+        tiles: Store::new("tiles", [1, 0, 0, 2, 1, 0, 3, 4, 1]),
+        nt: 3,
+        p,
+        q,
+    };
+    verify(&columns(2, 2), 4).unwrap();
+    let space = columns(1, 1);
+    runtime.run(&space).unwrap();
+    let diagonal = [0, 4, 8].map(|at| *space.tiles.get(at).unwrap());
+    assert_eq!(diagonal, [1, 3, 8]);
+    let pairs = Pairs {
+        sums: Store::empty("sums", 9),
+        n: 3,
+    };
+    verify(&pairs, 1).unwrap();
+    runtime.run(&pairs).unwrap();
+    assert_eq!(*pairs.sums.get(7).unwrap(), 3);
+}
+
 #[test]
 fn spaces_whose_edges_go_one_way_or_nowhere_compile_without_a_warning_and_run() {
     let runtime = Runtime::builder().threads(2).build().unwrap();

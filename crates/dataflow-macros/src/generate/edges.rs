@@ -31,7 +31,7 @@ impl Analysed<'_> {
     /// such edges, whose user is not to be warned of a name that he did not write.
     fn edges(&self, arms: Vec<TokenStream>, function: &str, visitor: &str) -> (Ident, TokenStream) {
         let site = self.space.site;
-        let derived = quote_spanned!(site=> match task { #(#arms)* });
+        let derived = quote_spanned!(site=> #[allow(unused_variables)] match task { #(#arms)* });
         let added = self.written(function).map(|function| {
             let patterns = function.sig.inputs.iter().filter_map(|input| match input {
                 FnArg::Typed(argument) => Some(argument.pat.to_token_stream()),

@@ -385,7 +385,8 @@ impl Analysed<'_> {
         lets.into_iter().rev().collect()
     }
 
-    /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses.
+    /// `Task::Gemm { m, k, .. }`: a pattern of what a body uses. A name that is only the label of a field
+    /// there, or that the body itself binds, is bound in vain, which derived functions allow.
     pub fn pattern(&self, statement: &Statement, body: &TokenStream) -> TokenStream {
         let (task, name) = (&self.space.task, &statement.name);
         let mentioned = Mentioned::of(body);

@@ -301,6 +301,7 @@ impl Analysed<'_> {
         }
         let lets = self.lets(&arms.iter().cloned().collect());
         Ok(quote_spanned! {site=>
+            #[allow(unused_variables)]
             #[inline(always)]
             fn rank(&self, task: Self::Task) -> #root::rank::Rank {
                 #lets
@@ -382,6 +383,7 @@ impl Analysed<'_> {
         }
         let (lets, flow) = (self.lets(&arms.iter().cloned().collect()), own("flow"));
         Ok(quote_spanned! {site=>
+            #[allow(unused_variables)]
             fn owner(&self, task: Self::Task, #flow: usize) -> #root::rank::Rank {
                 #lets
                 match (task, #flow) { #(#arms)* _ => self.rank(task), }

@@ -32,6 +32,7 @@ impl Analysed<'_> {
             .collect();
         let lets = self.lets(&arms.iter().cloned().collect());
         Ok(quote_spanned! {site=>
+            #[allow(unused_variables)]
             #[inline(always)]
             fn priority(&self, task: Self::Task) -> i64 {
                 #lets
@@ -78,6 +79,7 @@ impl Analysed<'_> {
             quote_spanned!(site=> if !(#condition) { return ::core::option::Option::None; })
         });
         Ok(quote_spanned! {site=>
+            #[allow(unused_variables)]
             #[inline(always)]
             fn index(&self, task: Self::Task) -> ::core::option::Option<usize> {
                 #asked
