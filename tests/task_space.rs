@@ -152,6 +152,7 @@ task_space! {
     impl TaskSpace for Pairs {
         type Datum = u64;
         let n = self.n;
+        dense if n < 4;
         data X[i];
         data C[i, j] where i < n && j < n in self.sums at i * n + j;
 
@@ -187,6 +188,16 @@ fn names_that_stand_only_in_labels_or_are_bound_again_draw_no_warning() {
     verify(&pairs, 1).unwrap();
     runtime.run(&pairs).unwrap();
     assert_eq!(*pairs.sums.get(7).unwrap(), 3);
+}
+
+/// The condition was asked before the parameters were known.
+#[test]
+fn a_space_is_dense_by_a_condition_on_its_parameters() {
+    for (n, expected) in [(3, Some(2)), (4, None)] {
+        let sums = Store::empty("sums", 16);
+        let index = Pairs { sums, n }.index(Pair::L { m: 2 });
+        assert_eq!(index, expected, "n = {n}");
+    }
 }
 
 #[test]

@@ -76,7 +76,10 @@ impl Analysed<'_> {
         let arms: TokenStream = arms.collect();
         let lets = self.wide_lets(&arms, name);
         let asked = condition.as_ref().map(|condition| {
-            quote_spanned!(site=> if !(#condition) { return ::core::option::Option::None; })
+            let asked =
+                quote_spanned!(site=> if !(#condition) { return ::core::option::Option::None; });
+            let lets = self.lets(&asked);
+            quote_spanned!(site=> #lets #asked)
         });
         Ok(quote_spanned! {site=>
             #[allow(unused_variables)]
