@@ -61,7 +61,9 @@
 ///
 /// - `type Datum = …;` the type of the data that flow between tasks.
 /// - `let nt = self.nt;` a parameter: an expression of type `u32`, the same for all tasks, in which those
-///   before it may stand. It is computed at each question to the space that needs it: let it be a field.
+///   before it may stand. It is computed at each question to the space that needs it: let it be a field. A
+///   size that you have as `usize` is made a `u32` once, where the space is built, `u32::try_from(n)?`; a
+///   slot may be a `usize`: `at m as usize * self.ld + n as usize`.
 /// - `data A[m, n] in STORE at SLOT on RANK of "kind";` a family of data. It comes from the slot of a
 ///   [`Store`](crate::data::Store) and goes back there; without `in … at …` tasks make its data, which
 ///   are dropped after their last reader. `on` says where tasks run that write it first: a rank, or
@@ -69,14 +71,15 @@
 ///   these forms each rank lists and counts its own tasks without visiting the others'. `of` names the
 ///   kind of datum for [`verify`](crate::space::verify). With `where CONDITION` before all this, the
 ///   compiler refuses every access outside. The expressions may use `self`, parameters, and the
-///   subscripts as `u32`.
+///   subscripts as `u32`. Slots and ranks are computed as they are written, and may be of wider types on
+///   the way: `i * n_ranks` of `u32` wraps or panics where it is more than fits.
 /// - `order H[i, j];` a family without data, which only orders tasks: they read and update its elements
 ///   and make them `new`; a task that reads an element which no task has written waits for none. A new
 ///   element leaves the task by the flow of the first such element that the task reads.
 /// - `dense;` or `dense if CONDITION;` numbers the tasks ([`index`](crate::space::TaskSpace::index)),
-///   statement by statement. Tasks have a number only where no condition leaves out iterations of a
-///   loop, and where the parameters are so small that its computation needs no more than 63 bits
-///   (64 if its formula subtracts nothing).
+///   statement by statement; the condition is on parameters and `self`. Tasks have a number only where no
+///   `if` leaves out iterations of a loop, and where the parameters are so small that its computation
+///   needs no more than 63 bits (64 if its formula subtracts nothing).
 /// - functions of the trait. `rank`, `owner`, `priority`, `tasks`, `roots`, `count` and `index` replace
 ///   the derived ones. `describe`, `inputs` and `successors` are completed: the classes and their flows,
 ///   and all derived edges, are added to what the function says (see below).
