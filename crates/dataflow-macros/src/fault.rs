@@ -2,7 +2,7 @@
 
 use crate::lower::Lowered;
 use crate::parse::{End, Space, Statement};
-use dataflow_affine::{Fault, Inexact, Reason, System};
+use dataflow_affine::{Fault, Inexact, Reason, System, Var};
 use syn::{Error, Ident};
 
 /// All faults as errors of the compiler.
@@ -44,13 +44,7 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
              whose bounds are unrelated to the others' they double. Say what is known of the bounds (let each \
              range begin where the one before ends), or give each range data of its own"
         ),
-        Reason::Negative(var) => {
-            let var = lowered.program.name(*var);
-            format!(
-                "`{var}` may be negative here, and the parameters of a task are not: begin the loop at 0, \
-                 and subtract in the subscripts"
-            )
-        }
+        Reason::Negative(var) => negative(lowered, fault.statement, *var),
         Reason::WrittenTwice(other) => format!(
             "`{name}` writes `{element}` twice: as `{}` too. A task has one flow for each datum that it \
              writes: access it once, or say by `if` that these are two data",
@@ -67,11 +61,19 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
              which datum it is",
             under(guard)
         ),
-        Reason::NobodyWrote(guard) => format!(
-            "`{element}` is not written by any task before `{name}` reads it{}, and it has no store: write \
-             it earlier (`new`), read it as `optional`, or say where it is (`data … in STORE at SLOT`)",
-            under(guard)
-        ),
+        Reason::NobodyWrote(guard) => {
+            let mode = fault.access.map(|at| statement.accesses[at].mode.to_string());
+            let (does, optional) = match mode.as_deref() {
+                Some("update") => ("changes", ""),
+                Some("give") => ("gives", ""),
+                _ => ("reads", ", read it as `optional`"),
+            };
+            format!(
+                "`{element}` is not written by any task before `{name}` {does} it{}, and it has no store: \
+                 write it earlier (`new`){optional}, or say where it is (`data … in STORE at SLOT`)",
+                under(guard)
+            )
+        }
         Reason::Outside(guard) => format!(
             "`{element}` lies outside of its data{}: narrow the bounds of the loop, or put an `if` around \
              `{name}`",
@@ -112,6 +114,24 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
     }
 }
 
+/// The variable of a loop may be negative, unless what the loop begins with is not.
+fn negative(lowered: &Lowered<'_>, statement: usize, var: Var) -> String {
+    let program = &lowered.program;
+    let loops = program.statements()[statement].loops.iter();
+    let from = loops.filter(|each| each.var == var).map(|each| &each.from);
+    let varies = from.filter(|from| !from.terms().is_empty());
+    let begins = System::new(varies.cloned());
+    let otherwise = match program.guard(&begins, &System::default()) {
+        guard if guard.is_empty() => String::new(),
+        guard => format!(", or put the loop into `if {guard} {{ … }}`"),
+    };
+    format!(
+        "`{}` may be negative here, and the parameters of a task are not: begin the loop at 0, and subtract \
+         in the subscripts{otherwise}",
+        program.name(var)
+    )
+}
+
 /// The ends of a line, without their parameters.
 fn line(space: &Space, at: usize) -> String {
     let end = |end: &End| format!("{}.{}", end.class, end.flow);
@@ -126,7 +146,11 @@ fn advice(statement: &Statement, access: Option<usize>, mode: &str) -> String {
         return String::new();
     };
     let names = ["i", "j", "k", "l"];
-    let used: Vec<&str> = names.into_iter().take(access.subscripts.len()).collect();
+    let used = (0..access.subscripts.len()).map(|at| match names.get(at) {
+        Some(name) => name.to_string(),
+        None => format!("i{at}"),
+    });
+    let used: Vec<String> = used.collect();
     let used = used.join(", ");
     format!("`Take {{ {used} }}: {mode} {}[{used}];`", access.family)
 }

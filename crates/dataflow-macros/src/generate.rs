@@ -52,7 +52,13 @@ pub fn hollow(space: &Space) -> TokenStream {
         .map(
             |Statement {
                  name, parameters, ..
-             }| quote_spanned!(*site=> #name { #(#parameters),* }),
+             }| {
+                // One that is written twice is told already.
+                let twice = |at: usize| parameters[..at].contains(&parameters[at]);
+                let once = (0..parameters.len()).filter(|&at| !twice(at));
+                let once = once.map(|at| &parameters[at]);
+                quote_spanned!(*site=> #name { #(#once),* })
+            },
         )
         .collect();
     if classes.is_empty() {

@@ -85,7 +85,14 @@ impl<'s> Lowered<'s> {
     fn families(&mut self, space: &Space, scope: &NamesInScope) -> Result<()> {
         for (at, family) in space.families.iter().enumerate() {
             if space.families[..at].iter().any(|f| f.name == family.name) {
-                let text = format!("`{}` is declared twice", family.name);
+                let text = match family.is_flow {
+                    false => format!("`{}` is declared twice", family.name),
+                    true => format!(
+                        "there are two flows `{}`: each class of tasks, and each flow of a class, has a name \
+                         of its own",
+                        family.name.to_string().replacen('_', ".", 1)
+                    ),
+                };
                 return Err(Error::new(family.name.span(), text));
             }
             self.family(family, scope)?;
@@ -145,6 +152,11 @@ impl<'s> Lowered<'s> {
         let (range, descends) = match strip(&each.range) {
             Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
                 (strip(&call.receiver), true)
+            }
+            Expr::MethodCall(call) if call.method == "step_by" => {
+                let text = "a loop takes every value of its range: loop over the quotient, and write the \
+                            multiple where it is meant, `for h in 0..half { … A[2 * h] … }`";
+                return Err(Error::new_spanned(&each.range, text));
             }
             other => (other, false),
         };
@@ -596,6 +608,14 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
             let found = name.and_then(|name| scope.iter().rev().find(|(own, _)| own == name));
             match found {
                 Some((_, var)) => Ok(Affine::from(*var)),
+                None if name.is_none() => {
+                    let path = path.to_token_stream();
+                    let name = path.to_string().replace(' ', "");
+                    let text = format!(
+                        "`{name}` is looked up: name it as a parameter of the space, `let n = {name};`"
+                    );
+                    Err(Error::new_spanned(path, text))
+                }
                 None => {
                     let name = path.to_token_stream();
                     let text = format!(
@@ -626,6 +646,9 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
                 _ => Err(not_affine(e, what, "is no sum")),
             }
         }
+        Expr::MethodCall(call) if call.method == "min" || call.method == "max" => {
+            Err(not_affine(e, what, "takes one of two"))
+        }
         Expr::Call(_) | Expr::MethodCall(_) | Expr::Field(_) => {
             Err(not_affine(e, what, "calls or looks something up"))
         }
@@ -637,6 +660,9 @@ fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
     let advice = match why {
         "divides" => {
             "write a loop over the quotient, and for each remainder a statement or an array of its own"
+        }
+        "takes one of two" => {
+            "write one of them, and the other one as a condition in the loop, `if m <= k + b { … }`"
         }
         "calls or looks something up" => {
             "name it as a parameter of the space, `let n = …;`, if it is the same for all tasks"

@@ -5,8 +5,8 @@ use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, BinOp, Block, Error, Expr, FieldValue, Generics, Ident, ImplItemFn, LitStr, Member,
-    Result, Token, Type, Visibility, WhereClause, braced, bracketed, parse_quote, token,
+    Attribute, BinOp, Block, Error, Expr, ExprGroup, ExprParen, FieldValue, Generics, Ident,
+    ImplItemFn, LitStr, Member, Result, Token, Type, Visibility, WhereClause, braced, bracketed, parse_quote, token,
 };
 
 /// The names of its tasks, and the space.
@@ -76,7 +76,10 @@ pub enum Placement {
 
 impl Parse for Placement {
     fn parse(input: ParseStream) -> Result<Self> {
-        let written: Expr = input.parse()?;
+        let mut written: Expr = input.parse()?;
+        while let Expr::Paren(ExprParen { expr, .. }) | Expr::Group(ExprGroup { expr, .. }) = written {
+            written = *expr;
+        }
         let parts: Vec<&Expr> = match &written {
             Expr::Tuple(parts) => parts.elems.iter().collect(),
             other => vec![other],

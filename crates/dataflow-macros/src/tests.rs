@@ -158,7 +158,46 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "for i in 0..n { for k in i - 1..n { S { i, k }: new t = T[k + n * 0] => {} } }",
         "S",
         "`k` may be negative here, and the parameters of a task are not: begin the loop at 0, and subtract \
-         in the subscripts",
+         in the subscripts, or put the loop into `if i > 0 { … }`",
+    ),
+    (
+        "for i in n - 2..n { S { i }: new t = T[i] => {} }",
+        "S",
+        "subtract in the subscripts, or put the loop into `if n > 1 { … }`",
+    ),
+    (
+        "for i in 0..Self::N { S { i }: new t = T[i] => {} }",
+        "Self::N",
+        "`Self::N` is looked up: name it as a parameter of the space, `let n = Self::N;`",
+    ),
+    (
+        "for i in 0..n.min(m + 1) { S { i }: new t = T[i] => {} }",
+        "n.min(m + 1)",
+        "this bound is not affine: `n . min (m + 1)` takes one of two; write one of them, and the other one as \
+         a condition in the loop, `if m <= k + b { … }`",
+    ),
+    (
+        "for i in (0..n).step_by(2) { S { i }: new t = T[i] => {} }",
+        "(0..n).step_by(2)",
+        "a loop takes every value of its range: loop over the quotient, and write the multiple where it is \
+         meant, `for h in 0..half { … A[2 * h] … }`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], order done, order done => {} }",
+        "done",
+        "there are two flows `S.done`: each class of tasks, and each flow of a class, has a name of its own",
+    ),
+    (
+        "for i in 0..n { S { i }: update t = T[i] => {} }",
+        "T[i]",
+        "`T[i]` is not written by any task before `S` changes it, and it has no store: write it earlier \
+         (`new`), or say where it is (`data … in STORE at SLOT`)",
+    ),
+    (
+        "for i in 0..n { S { i }: give t = T[i] => {} }",
+        "T[i]",
+        "`T[i]` is not written by any task before `S` gives it, and it has no store: write it earlier (`new`), \
+         or say where it is (`data … in STORE at SLOT`)",
     ),
     // A condition that is no single conjunction says that it is not.
     (
@@ -377,6 +416,11 @@ fn what_is_refused_leaves_names_and_a_space_that_has_no_task() {
     syn::parse2::<syn::File>(made.clone()).expect("Rust");
     let made = made.to_string();
     assert!(made.contains("enum Task { S { i } }"), "{made}");
+    let text = self::space("for i in 0..n { S { i, i }: new t = T[i] => {} }");
+    let space = syn::parse_str::<Space>(&text).expect("a space");
+    expand(&space).expect_err("a parameter twice");
+    let made = crate::generate::hollow(&space).to_string();
+    assert!(made.contains("enum Task { S { i } }"), "{made}");
 }
 
 #[test]
@@ -540,6 +584,17 @@ fn what_is_made_reads_as_written_by_hand() {
         "0 => { let k = at[0]; (self.rank(Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
     );
     has("Task::Update { m, n, .. } => self.owner(m, n),");
+}
+
+/// In parentheses it was a number, and no rank.
+#[test]
+fn a_row_of_ranks_may_stand_in_parentheses() {
+    for on in ["on i % n", "on (i % n)", "on ((i % n))"] {
+        let text = space(&format!("for i in 0..n {{ S {{ i }}: new t = T[i], {on} => {{}} }}"));
+        let space = syn::parse_str::<Space>(&text).expect("a space");
+        let made = expand(&space).expect("formulas").to_string();
+        assert!(made.contains("rank :: Rank (i % n)"), "{on}: {made}");
+    }
 }
 
 #[test]
