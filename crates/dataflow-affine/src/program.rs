@@ -258,8 +258,8 @@ impl Program {
         });
     }
 
-    /// The domain of a statement here: what is convex, and disjoint parts of it.
-    fn domain(&self) -> (System, Vec<System>) {
+    /// What loops and conditions say here that are one conjunction, with what is known of the parameters.
+    pub fn known(&self) -> System {
         let bounds = self.loops.iter().flat_map(|each| {
             let var = Affine::from(each.var);
             [var.plus(&each.from, -1), each.to.plus(&var, -1) - 1]
@@ -270,6 +270,12 @@ impl Program {
                 base = base.and(only);
             }
         }
+        base
+    }
+
+    /// The domain of a statement here: what is convex, and disjoint parts of it.
+    fn domain(&self) -> (System, Vec<System>) {
+        let base = self.known();
         let mut pieces = vec![base.clone()];
         for condition in self.conditions.iter().filter(|parts| parts.len() != 1) {
             let both = |piece: &System| condition.iter().map(|part| piece.and(part)).collect();

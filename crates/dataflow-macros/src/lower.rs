@@ -120,7 +120,7 @@ impl<'s> Lowered<'s> {
         }
         let mut inside = match &family.domain {
             None => System::default(),
-            Some(domain) => match <[System; 1]>::try_from(condition(domain, &inner, true)?) {
+            Some(domain) => match <[System; 1]>::try_from(condition(domain, &inner, &System::default(), true)?) {
                 Ok([only]) => only,
                 Err(_) => {
                     let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
@@ -177,8 +177,9 @@ impl<'s> Lowered<'s> {
             if items.is_empty() {
                 continue;
             }
+            let known = self.program.known();
             self.program
-                .only_if(condition(&parts.condition, scope, positive)?);
+                .only_if(condition(&parts.condition, scope, &known, positive)?);
             self.items(space, items, scope)?;
             self.program.unless();
         }
@@ -442,7 +443,7 @@ fn condition_of(line: &Relation, scope: &NamesInScope) -> Result<System> {
         whole = whole.and(&System::new([var.clone() - from, to - var - 1]));
     }
     for part in &line.conditions {
-        match &condition(part, scope, true)?[..] {
+        match &condition(part, scope, &System::default(), true)?[..] {
             [only] => whole = whole.and(only),
             _ => {
                 let text = "a line has one conjunction: write a line for each alternative";
@@ -674,21 +675,27 @@ fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
     Error::new_spanned(e, text)
 }
 
-/// A condition, or what holds where it does not, as disjoint conjunctions.
-fn condition(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Condition> {
-    let parts = alternatives(e, scope, positive)?;
+/// A condition, or what holds where it does not, as disjoint conjunctions, where something is known.
+fn condition(e: &Expr, scope: &NamesInScope, known: &System, positive: bool) -> Result<Condition> {
+    let parts = alternatives(e, scope, known, positive)?;
     disjoint(parts).map_err(|_| {
         let text = "this condition has no exact parts: use variables with the factor 1 or -1";
         Error::new_spanned(e, text)
     })
 }
 
-/// Conjunctions of which one holds at least.
-fn alternatives(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Vec<System>> {
+/// Conjunctions of which one holds at least. Of products only those stay that are possible where something
+/// is known: of six `i != 0` they are 64, and one where all `i` begin at 0.
+fn alternatives(
+    e: &Expr,
+    scope: &NamesInScope,
+    known: &System,
+    positive: bool,
+) -> Result<Vec<System>> {
     let Expr::Binary(binary) = strip(e) else {
         return match strip(e) {
             Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => {
-                alternatives(&unary.expr, scope, !positive)
+                alternatives(&unary.expr, scope, known, !positive)
             }
             other => {
                 let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
@@ -704,16 +711,20 @@ fn alternatives(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Vec<Sy
     let less = |a: &Affine, b: &Affine| vec![System::new([b.clone() - a.clone() - 1])];
     match (binary.op, positive) {
         (BinOp::And(_), true) | (BinOp::Or(_), false) => {
-            let left = alternatives(&binary.left, scope, positive)?;
-            let right = alternatives(&binary.right, scope, positive)?;
+            let left = alternatives(&binary.left, scope, known, positive)?;
+            let right = alternatives(&binary.right, scope, known, positive)?;
             let both = left
                 .iter()
                 .flat_map(|a| right.iter().map(move |b| a.and(b)));
-            Ok(both.collect())
+            let both: Vec<System> = both.collect();
+            let is_possible = |part: &&System| known.and(part).is_empty() != Ok(true);
+            let possible: Vec<System> = both.iter().filter(is_possible).cloned().collect();
+            // One that never holds keeps its parts, as a statement without tasks does.
+            Ok(if possible.is_empty() { both } else { possible })
         }
         (BinOp::Or(_), true) | (BinOp::And(_), false) => {
-            let mut either = alternatives(&binary.left, scope, positive)?;
-            either.extend(alternatives(&binary.right, scope, positive)?);
+            let mut either = alternatives(&binary.left, scope, known, positive)?;
+            either.extend(alternatives(&binary.right, scope, known, positive)?);
             Ok(either)
         }
         (BinOp::Lt(_), true) | (BinOp::Ge(_), false) => sides().map(|(a, b)| less(&a, &b)),
@@ -731,5 +742,25 @@ fn alternatives(e: &Expr, scope: &NamesInScope, positive: bool) -> Result<Vec<Sy
             let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
             Err(Error::new_spanned(binary, text))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_none_of_six_equations_holds_is_one_part_within_loops_from_0() {
+        let mut program = Program::default();
+        let n = program.parameter("n");
+        let mut scope = NamesInScope::new();
+        for name in ["i", "j", "k", "l", "p", "q"] {
+            let var = program.enter(name, 0.into(), n.into(), false);
+            scope.push((Ident::new(name, proc_macro2::Span::call_site()), var));
+        }
+        let e: Expr = syn::parse_quote!(i == 0 || j == 0 || k == 0 || l == 0 || p == 0 || q == 0);
+        let parts = |known: &System| alternatives(&e, &scope, known, false).map_or(0, |all| all.len());
+        assert_eq!(parts(&program.known()), 1);
+        assert_eq!(parts(&System::default()), 64);
     }
 }
