@@ -53,12 +53,17 @@ impl Var {
     }
 }
 
-/// c₁·x₁ + … + cₙ·xₙ + c, with no coefficient 0 and the variables in order.
+/// c₁·x₁ + … + cₙ·xₙ + c, with no coefficient 0 and the variables in order; or nothing is known, because a
+/// number [was too large](Affine::is_too_large).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affine {
     terms: Vec<(Var, i64)>,
     constant: i64,
+    is_too_large: bool,
 }
+
+/// So large may a number be: products with values of variables are exact in i128, and so are sums of some.
+const LARGEST: u128 = 1 << 61;
 
 impl Affine {
     /// The variables and their coefficients, none of which is 0.
@@ -83,14 +88,41 @@ impl Affine {
         self.terms.iter().copied().cmp(negated)
     }
 
-    /// Its value where the variables have these values.
+    /// Whether its computation led to numbers beyond 2⁶¹: it has no terms, and whatever follows from it is
+    /// too large as well.
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+
+    pub(crate) fn too_large() -> Affine {
+        Affine {
+            is_too_large: true,
+            ..Affine::default()
+        }
+    }
+
+    /// Its value where the variables have these values; the nearest `i64` if it is none.
     pub fn at(&self, value: &impl Fn(Var) -> i64) -> i64 {
-        let terms = self.terms.iter().map(|&(var, c)| c * value(var));
-        terms.sum::<i64>() + self.constant
+        let wide = self.at_wide(value).unwrap_or(i128::MAX);
+        wide.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// The same as it is; `None` if it is too large.
+    pub(crate) fn at_wide(&self, value: &impl Fn(Var) -> i64) -> Option<i128> {
+        let start = (!self.is_too_large).then_some(i128::from(self.constant));
+        self.terms.iter().fold(start, |sum, &(var, c)| {
+            sum?.checked_add(i128::from(c) * i128::from(value(var)))
+        })
     }
 
     /// `self + factor · other`.
     pub fn plus(&self, other: &Affine, factor: i64) -> Affine {
+        let mut is_too_large = self.is_too_large || other.is_too_large;
+        let mut sum = |a: i64, b: i64| {
+            let exact = i128::from(a) + i128::from(factor) * i128::from(b);
+            is_too_large |= exact.unsigned_abs() > LARGEST;
+            exact as i64 // the same, unless it is too large
+        };
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut own, mut its) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         loop {
@@ -98,7 +130,7 @@ impl Affine {
                 (Some(&&(x, a)), Some(&&(y, b))) if x == y => {
                     own.next();
                     its.next();
-                    (x, a + factor * b)
+                    (x, sum(a, b))
                 }
                 (Some(&&(x, a)), Some(&&(y, _))) if x < y => {
                     own.next();
@@ -106,7 +138,7 @@ impl Affine {
                 }
                 (_, Some(&&(y, b))) => {
                     its.next();
-                    (y, factor * b)
+                    (y, sum(0, b))
                 }
                 (Some(&&(x, a)), None) => {
                     own.next();
@@ -118,8 +150,15 @@ impl Affine {
                 terms.push((var, c));
             }
         }
-        let constant = self.constant + factor * other.constant;
-        Affine { terms, constant }
+        let constant = sum(self.constant, other.constant);
+        match is_too_large {
+            true => Affine::too_large(),
+            false => Affine {
+                terms,
+                constant,
+                is_too_large,
+            },
+        }
     }
 
     /// `factor · self`.
@@ -143,8 +182,7 @@ impl Affine {
     pub(crate) fn renamed(&self, name: &impl Fn(Var) -> Var) -> Affine {
         let mut terms: Vec<_> = self.terms.iter().map(|&(v, c)| (name(v), c)).collect();
         terms.sort_unstable();
-        let constant = self.constant;
-        Affine { terms, constant }
+        Affine { terms, ..*self }
     }
 
     /// Of `self ≥ 0`: the same for integers, with coefficients that have no common divisor.
@@ -178,15 +216,19 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 impl From<i64> for Affine {
     fn from(constant: i64) -> Affine {
-        let terms = Vec::new();
-        Affine { terms, constant }
+        Affine {
+            constant,
+            ..Affine::default()
+        }
     }
 }
 
 impl From<Var> for Affine {
     fn from(var: Var) -> Affine {
-        let terms = vec![(var, 1)];
-        Affine { terms, constant: 0 }
+        Affine {
+            terms: vec![(var, 1)],
+            ..Affine::default()
+        }
     }
 }
 
@@ -247,5 +289,17 @@ mod tests {
         assert_eq!((y - x - 1).bound(y), x + 1);
         assert_eq!((x - y - 1).bound(y), x - 1);
         assert_eq!(x.other().own(), x);
+    }
+
+    /// They wrapped around, and formulas were of other numbers.
+    #[test]
+    fn numbers_that_are_too_large_are_told_and_stay_so() {
+        let (x, y) = (Var(0), Var(1));
+        let large = (1 << 40) * x + 1;
+        assert_eq!(large.at(&|_| 1 << 40), i64::MAX);
+        let larger = large.with(x, &((1 << 40) * y));
+        assert!(!large.is_too_large() && larger.is_too_large());
+        assert!((larger.clone() - larger.clone()).is_too_large());
+        assert!(larger.with(y, &0.into()).tightened().is_too_large());
     }
 }

@@ -141,7 +141,24 @@ fn assemble(
             roots,
         });
     }
+    expect_known(&tasks)?;
     Ok(Derived { tasks })
+}
+
+/// No task is named by numbers that are too large.
+fn expect_known(tasks: &[Tasks]) -> Result<(), Vec<Fault>> {
+    for (number, of) in tasks.iter().enumerate() {
+        for (access, (inputs, outputs)) in of.inputs.iter().zip(&of.outputs).enumerate() {
+            let sources = inputs.iter().filter_map(|input| input.source.as_ref());
+            let sources = sources.flat_map(|source| &source.iteration);
+            let targets = outputs.iter().flat_map(|output| &output.iteration);
+            if sources.chain(targets).any(Affine::is_too_large) {
+                let cause = Inexact::too_large(Var::parameter(0));
+                return Err(fault::inexact(number, Some(access), cause));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the tasks of a statement feed: statement and access that read, and the alternative with its source.

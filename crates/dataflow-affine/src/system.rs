@@ -17,13 +17,22 @@ pub struct System {
     constraints: Vec<Affine>,
 }
 
-/// An answer would hold for fractions, and perhaps not for integers.
+/// An answer would hold for fractions, and perhaps not for integers; or its numbers are
+/// [too large](Affine::is_too_large), and so are both inequalities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inexact {
     /// The inequalities whose coefficients are the cause.
     pub constraints: [Affine; 2],
     /// The variable on which both depend.
     pub var: Var,
+}
+
+impl Inexact {
+    /// Where a variable was to be found, or eliminated.
+    pub(crate) fn too_large(var: Var) -> Inexact {
+        let constraints = [Affine::too_large(), Affine::too_large()];
+        Inexact { constraints, var }
+    }
 }
 
 /// What was found out about systems.
@@ -105,7 +114,8 @@ impl System {
 
     /// Whether it holds at a point.
     pub fn holds(&self, value: &impl Fn(Var) -> i64) -> bool {
-        self.constraints.iter().all(|e| e.at(value) >= 0)
+        let mut values = self.constraints.iter().map(|e| e.at_wide(value));
+        values.all(|value| value.is_some_and(|value| value >= 0))
     }
 
     /// Both together.
@@ -126,7 +136,7 @@ impl System {
     /// Puts an inequality in its place, and keeps the stricter one of two of a kind. `false`: it
     /// contradicts what is there.
     fn add(&mut self, e: Affine) -> bool {
-        if e.terms().is_empty() {
+        if e.terms().is_empty() && !e.is_too_large() {
             return e.constant() >= 0;
         }
         let own = &mut self.constraints;
@@ -158,14 +168,16 @@ impl System {
         let tight = self.constraints.into_iter().map(Affine::tightened);
         let mut sorted: Vec<Affine> = tight.collect();
         sorted.sort_unstable(); // of equal terms the smallest constant, the strictest, is first
-        sorted.dedup_by(|later, first| later.terms() == first.terms());
+        sorted.dedup_by(|later, first| {
+            later.terms() == first.terms() && later.is_too_large() == first.is_too_large()
+        });
         if sorted
             .first()
             .is_some_and(|e| e.terms().is_empty() && e.constant() < 0)
         {
             return System::never();
         }
-        sorted.retain(|e| !e.terms().is_empty());
+        sorted.retain(|e| !e.terms().is_empty() || e.is_too_large());
         let contradicts = |e: &Affine| {
             let found = sorted.binary_search_by(|other| other.cmp_terms_negated(e));
             found.is_ok_and(|at| sorted[at].constant() + e.constant() < 0)
@@ -178,11 +190,19 @@ impl System {
         }
     }
 
+    /// The system, unless something in it is too large.
+    fn if_known(self, var: Var) -> Result<System, Inexact> {
+        match self.constraints.iter().any(Affine::is_too_large) {
+            false => Ok(self),
+            true => Err(Inexact::too_large(var)),
+        }
+    }
+
     /// Whether `e ≥ 0` is there and `−e ≥ 0` too.
     pub(crate) fn fixes(&self, e: &Affine) -> bool {
         let constraints = &self.constraints;
         let found = constraints.binary_search_by(|other| other.cmp_terms_negated(e));
-        found.is_ok_and(|at| constraints[at].constant() == -e.constant())
+        !e.is_too_large() && found.is_ok_and(|at| constraints[at].constant() == -e.constant())
     }
 
     /// The variables that occur, in order.
@@ -215,10 +235,10 @@ impl System {
     /// What holds for the other variables where some value of `var` fulfils the system.
     ///
     /// # Errors
-    /// If that would be exact for fractions only.
+    /// If that would be exact for fractions only, or its numbers are too large.
     pub fn without(&self, var: Var) -> Result<System, Inexact> {
         if let Some(value) = self.value_of(var) {
-            return Ok(self.substitute(var, &value));
+            return self.substitute(var, &value).if_known(var);
         }
         let (with, mut rest): (Vec<_>, Vec<_>) = self
             .constraints
@@ -237,7 +257,7 @@ impl System {
                 rest.push(low.times(b).plus(high, a));
             }
         }
-        Ok(System::new(rest))
+        System::new(rest).if_known(var)
     }
 
     /// The same for several variables.
@@ -252,7 +272,7 @@ impl System {
     /// tried first.
     ///
     /// # Errors
-    /// If fractions do and integers perhaps do not.
+    /// If fractions do and integers perhaps do not, or numbers are too large.
     pub fn is_empty(&self) -> Result<bool, Inexact> {
         if self.is_never() {
             return Ok(true);
@@ -279,7 +299,7 @@ impl System {
     /// the opposite order.
     fn point(&self) -> Result<Option<Point>, Inexact> {
         let mut eliminated = Vec::new();
-        let mut system = self.clone();
+        let mut system = self.clone().if_known(Var::parameter(0))?;
         while let Some(var) = system.cheapest() {
             let rest = system.without(var)?;
             if rest.is_never() {
@@ -291,6 +311,7 @@ impl System {
         let mut point = Point::default();
         for (var, system) in eliminated.into_iter().rev() {
             let value = system.least(var, &point);
+            let value = value.ok_or_else(|| Inexact::too_large(var))?;
             point.values.push((var, value));
         }
         debug_assert!(self.holds(&|var| point.value(var)), "{self:?} at {point:?}");
@@ -298,22 +319,22 @@ impl System {
     }
 
     /// The least value of a variable where the others have those of a point; the largest if nothing
-    /// bounds it from below.
-    fn least(&self, var: Var, others: &Point) -> i64 {
+    /// bounds it from below. `None`: it is too large.
+    fn least(&self, var: Var, others: &Point) -> Option<i64> {
         let (mut least, mut largest) = (None, None);
         for e in &self.constraints {
-            let c = e.coefficient(var);
-            let rest = e.at(&|other| others.value(other)); // that of `var` is not there: 0
+            let c = i128::from(e.coefficient(var));
+            let rest = e.at_wide(&|other| others.value(other))?; // that of `var` is not there: 0
             match c {
                 0 => {}
                 1.. => least = least.max(Some(-rest.div_euclid(c))),
                 _ => {
                     let most = rest.div_euclid(-c);
-                    largest = Some(largest.map_or(most, |so_far: i64| so_far.min(most)));
+                    largest = Some(largest.map_or(most, |so_far: i128| so_far.min(most)));
                 }
             }
         }
-        least.or(largest).unwrap_or(0)
+        i64::try_from(least.or(largest).unwrap_or(0)).ok()
     }
 
     /// The variable whose elimination leaves the fewest inequalities.

@@ -167,6 +167,9 @@ fn inexact_text(lowered: &Lowered<'_>, name: &Ident, is_access: bool, inexact: &
         false => format!("the loops and conditions around `{name}` have"),
     };
     let [a, b] = &inexact.constraints;
+    if a.is_too_large() {
+        return format!("{what} no exact formula: its numbers are too large; use smaller factors");
+    }
     let both = match a == b {
         true => format!("`{} >= 0` holds", program.expression(a)),
         false => format!(

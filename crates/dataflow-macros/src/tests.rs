@@ -233,6 +233,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "",
         "",
     ),
+    // The product of both factors wrapped around to 0.
+    (
+        "for j in 0..n { for i in 0..n { if i >= 4294967296 * j && n >= 4294967296 * i {
+         S { j, i }: new t = T[i] => {} } } }",
+        "S",
+        "the loops and conditions around `S` have no exact formula: its numbers are too large; use smaller \
+         factors",
+    ),
     (
         "for i in 0..n { S { i }: update a = B[i] => {} }",
         "B",
