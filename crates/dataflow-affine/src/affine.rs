@@ -107,7 +107,7 @@ impl Affine {
         wide.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// The same as it is; `None` if it is too large.
+    /// The same, exactly; `None` if it is too large.
     pub(crate) fn at_wide(&self, value: &impl Fn(Var) -> i64) -> Option<i128> {
         let start = (!self.is_too_large).then_some(i128::from(self.constant));
         self.terms.iter().fold(start, |sum, &(var, c)| {
