@@ -62,7 +62,9 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
             under(guard)
         ),
         Reason::NobodyWrote(guard) => {
-            let mode = fault.access.map(|at| statement.accesses[at].mode.to_string());
+            let mode = fault
+                .access
+                .map(|at| statement.accesses[at].mode.to_string());
             let (does, optional) = match mode.as_deref() {
                 Some("update") => ("changes", ""),
                 Some("give") => ("gives", ""),

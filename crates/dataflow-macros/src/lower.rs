@@ -120,13 +120,17 @@ impl<'s> Lowered<'s> {
         }
         let mut inside = match &family.domain {
             None => System::default(),
-            Some(domain) => match <[System; 1]>::try_from(condition(domain, &inner, &System::default(), true)?) {
-                Ok([only]) => only,
-                Err(_) => {
-                    let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
-                    return Err(Error::new_spanned(domain, text));
+            Some(domain) => {
+                match <[System; 1]>::try_from(condition(domain, &inner, &System::default(), true)?)
+                {
+                    Ok([only]) => only,
+                    Err(_) => {
+                        let text =
+                            "the data of a family are one conjunction: `where 0 < i && i < n`";
+                        return Err(Error::new_spanned(domain, text));
+                    }
                 }
-            },
+            }
         };
         if family.home.is_some() {
             // No store has a place before its first.
@@ -759,7 +763,8 @@ mod tests {
             scope.push((Ident::new(name, proc_macro2::Span::call_site()), var));
         }
         let e: Expr = syn::parse_quote!(i == 0 || j == 0 || k == 0 || l == 0 || p == 0 || q == 0);
-        let parts = |known: &System| alternatives(&e, &scope, known, false).map_or(0, |all| all.len());
+        let parts =
+            |known: &System| alternatives(&e, &scope, known, false).map_or(0, |all| all.len());
         assert_eq!(parts(&program.known()), 1);
         assert_eq!(parts(&System::default()), 64);
     }

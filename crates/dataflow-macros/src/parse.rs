@@ -6,7 +6,8 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
     Attribute, BinOp, Block, Error, Expr, ExprGroup, ExprParen, FieldValue, Generics, Ident,
-    ImplItemFn, LitStr, Member, Result, Token, Type, Visibility, WhereClause, braced, bracketed, parse_quote, token,
+    ImplItemFn, LitStr, Member, Result, Token, Type, Visibility, WhereClause, braced, bracketed,
+    parse_quote, token,
 };
 
 /// The names of its tasks, and the space.
@@ -77,7 +78,9 @@ pub enum Placement {
 impl Parse for Placement {
     fn parse(input: ParseStream) -> Result<Self> {
         let mut written: Expr = input.parse()?;
-        while let Expr::Paren(ExprParen { expr, .. }) | Expr::Group(ExprGroup { expr, .. }) = written {
+        while let Expr::Paren(ExprParen { expr, .. }) | Expr::Group(ExprGroup { expr, .. }) =
+            written
+        {
             written = *expr;
         }
         let parts: Vec<&Expr> = match &written {

@@ -598,7 +598,9 @@ fn what_is_made_reads_as_written_by_hand() {
 #[test]
 fn a_row_of_ranks_may_stand_in_parentheses() {
     for on in ["on i % n", "on (i % n)", "on ((i % n))"] {
-        let text = space(&format!("for i in 0..n {{ S {{ i }}: new t = T[i], {on} => {{}} }}"));
+        let text = space(&format!(
+            "for i in 0..n {{ S {{ i }}: new t = T[i], {on} => {{}} }}"
+        ));
         let space = syn::parse_str::<Space>(&text).expect("a space");
         let made = expand(&space).expect("formulas").to_string();
         assert!(made.contains("rank :: Rank (i % n)"), "{on}: {made}");
