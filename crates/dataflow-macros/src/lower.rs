@@ -118,19 +118,16 @@ impl<'s> Lowered<'s> {
             subscripts.push(var);
             inner.push((name.clone(), var));
         }
+        let anywhere = System::default();
         let mut inside = match &family.domain {
-            None => System::default(),
-            Some(domain) => {
-                match <[System; 1]>::try_from(condition(domain, &inner, &System::default(), true)?)
-                {
-                    Ok([only]) => only,
-                    Err(_) => {
-                        let text =
-                            "the data of a family are one conjunction: `where 0 < i && i < n`";
-                        return Err(Error::new_spanned(domain, text));
-                    }
+            None => anywhere,
+            Some(domain) => match &condition(domain, &inner, &anywhere, true)?[..] {
+                [only] => only.clone(),
+                _ => {
+                    let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
+                    return Err(Error::new_spanned(domain, text));
                 }
-            }
+            },
         };
         if family.home.is_some() {
             // No store has a place before its first.
