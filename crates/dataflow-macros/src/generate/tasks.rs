@@ -5,7 +5,7 @@ use super::formula::Mentioned;
 use crate::parse::{DenseClause, Statement};
 use dataflow_affine::{Polynomial, count, position};
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::{Error, Result};
 
 impl Analysed<'_> {
@@ -76,10 +76,15 @@ impl Analysed<'_> {
         let arms: TokenStream = arms.collect();
         let lets = self.wide_lets(&arms, name);
         let asked = condition.as_ref().map(|condition| {
-            let asked =
-                quote_spanned!(site=> if !(#condition) { return ::core::option::Option::None; });
-            let lets = self.lets(&asked);
-            quote_spanned!(site=> #lets #asked)
+            let lets = self.lets(&quote!(#condition));
+            // By a name: of `!(n < 4)` lints would say that it is `n >= 4`.
+            quote_spanned! {site=>
+                #lets
+                let is_asked: bool = #condition;
+                if !is_asked {
+                    return ::core::option::Option::None;
+                }
+            }
         });
         Ok(quote_spanned! {site=>
             #[allow(unused_variables)]
