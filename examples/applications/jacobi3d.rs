@@ -54,8 +54,8 @@ pub struct Own {
     /// Blocks along each axis [default: layers that fit into the cache]
     #[arg(long, value_name = "BxBxB")]
     blocks: Option<Counts>,
-    /// Sweeps done on a neighbourhood before the next; 1 is the order of plain loops [default: as
-    /// many as fit into the cache]
+    /// Sweeps done on a neighbourhood before the next; with 1 the whole cube is swept, then swept again
+    /// [default: as many as fit into the cache]
     #[arg(long, value_name = "SWEEPS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
     /// Sweep until no cell changes by more than this in a sweep

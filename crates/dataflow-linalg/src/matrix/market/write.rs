@@ -16,8 +16,8 @@ use std::ops::Range;
 /// Buffers by itself; needs memory for one column of tiles.
 ///
 /// # Errors
-/// If writing fails, a tile is not at hand, the symmetry does not suit shape or type, or the
-/// diagonal breaks it.
+/// If writing fails, a tile is not at hand, the symmetry does not suit shape, structure or type, or
+/// the diagonal breaks it.
 ///
 /// # Examples
 /// ```
