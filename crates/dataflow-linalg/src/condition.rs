@@ -14,6 +14,7 @@
 //! With factors at hand: [`cholesky::condition`](crate::cholesky::condition),
 //! [`lu::condition`](crate::lu::condition).
 
+use crate::error::LinalgError;
 use crate::kernel::Op;
 use crate::scalar::{Scalar, smallest_normal};
 
@@ -120,6 +121,16 @@ pub fn condition_number<T: Scalar, E>(
     Ok(norm / scale * estimate)
 }
 
+/// Refuses what is no norm.
+pub(crate) fn expect_norm(norm: f64) -> Result<(), LinalgError> {
+    match norm >= 0.0 {
+        true => Ok(()),
+        false => Err(LinalgError::Argument(format!(
+            "the norm of the matrix is {norm} (must be at least 0)"
+        ))),
+    }
+}
+
 /// By what right-hand sides are multiplied with a matrix of this norm: a power of two, so that only
 /// exponents change.
 fn scale_of<T: Scalar>(norm: f64) -> f64 {
@@ -147,7 +158,6 @@ fn sign<T: Scalar>(x: T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LinalgError;
     use crate::cholesky;
     use crate::kernel::Backend;
     use crate::lu::{self, Pivots};

@@ -164,6 +164,63 @@ fn right_hand_sides_of_which_a_triangle_is_stored_are_told_by_that_word() {
     }
 }
 
+/// Zero pivots were looked for first, and a condition told of whatever was called a norm.
+#[test]
+fn what_does_not_fit_is_refused_before_a_zero_pivot_is_looked_for() {
+    // All entries 1: the second pivot is zero.
+    let ones = |(m, n), nb| TiledMatrix::from_fn(Layout::general(m, n, nb).unwrap(), |_, _| 1.0);
+    let factored = |shape| {
+        let lu: TiledMatrix<f64> = ones(shape, 2);
+        let pivots = Pivots::new(&lu);
+        lu::Factor::new(&lu, &pivots, AUTO)
+            .unwrap()
+            .run(&Inline)
+            .unwrap();
+        (lu, pivots)
+    };
+    let (lu, pivots) = &factored((3, 3));
+    let (wide, of_wide) = &factored((3, 4));
+    let (none, of_none) = &factored((0, 3));
+    let (a, b, x) = (&ones((3, 3), 2), &ones((3, 1), 2), &ones((3, 1), 2));
+    let (long, cut) = (&ones((4, 1), 2), &ones((3, 1), 3));
+    let condition = |lu, pivots, norm| lu::condition(lu, pivots, norm, AUTO, &Inline);
+    let bounds = |with, b, x| lu::error_bounds(a, with, (b, x), AUTO, &Inline).map(drop);
+    let improve = |with, b, x| lu::improve(a, with, (b, x), AUTO, &Inline).map(drop);
+    for (call, ended, name) in [
+        ("wide", condition(wide, of_wide, -1.0), "wrong_shape"),
+        ("no rows", condition(none, of_none, 0.0), "wrong_shape"),
+        ("others", condition(lu, of_wide, -1.0), "wrong_shape"),
+        ("-1", condition(lu, pivots, -1.0), "wrong_argument"),
+        ("NaN", condition(lu, pivots, f64::NAN), "wrong_argument"),
+        ("singular", condition(lu, pivots, 3.0), "singular"),
+    ] {
+        assert_eq!(ended.unwrap_err().name(), name, "condition, {call}");
+    }
+    for (call, ended, name) in [
+        ("long", bounds((lu, pivots), long, long), "wrong_shape"),
+        ("cut", bounds((lu, pivots), cut, cut), "wrong_shape"),
+        ("unlike", bounds((lu, pivots), b, a), "wrong_shape"),
+        ("wide", bounds((wide, of_wide), b, x), "wrong_shape"),
+        ("others", bounds((lu, of_wide), b, x), "wrong_shape"),
+        ("singular", bounds((lu, pivots), b, x), "singular"),
+        ("long, X", improve((lu, pivots), long, long), "wrong_shape"),
+        ("A = X", improve((lu, pivots), b, a), "wrong_shape"),
+        ("B = X", improve((lu, pivots), x, x), "wrong_shape"),
+        ("others, X", improve((lu, of_wide), b, x), "wrong_shape"),
+        ("singular, X", improve((lu, pivots), b, x), "singular"),
+    ] {
+        assert_eq!(ended.unwrap_err().name(), name, "bounds, {call}");
+    }
+    let l = |layout: Layout| TiledMatrix::from_fn(layout, |_, _| 1.0);
+    for (l, norm, name) in [
+        (l(Layout::general(0, 3, 2).unwrap()), 0.0, "wrong_shape"),
+        (l(Layout::lower(2, 2).unwrap()), -1.0, "wrong_argument"),
+    ] {
+        let ended = cholesky::condition(&l, norm, AUTO, &Inline);
+        assert_eq!(ended.unwrap_err().name(), name, "condition by Cholesky");
+    }
+}
+
 #[test]
 fn pivots_that_no_factorisation_has_filled_count_no_swaps() {
     let a = &general((3, 3), 1.0);

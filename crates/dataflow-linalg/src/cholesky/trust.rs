@@ -2,7 +2,7 @@
 
 use super::check::expect_lower;
 use super::solve::solve;
-use crate::condition::condition_number;
+use crate::condition::{condition_number, expect_norm};
 use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
@@ -22,7 +22,7 @@ use dataflow_core::port::Executor;
 /// At most 11 solutions of one column, mostly 4 or 5.
 ///
 /// # Errors
-/// As [`solve`].
+/// As [`solve`]. [`LinalgError::Argument`] for a norm that none is.
 ///
 /// # Source
 /// LAPACK's `pocon`; see [`condition`](crate::condition).
@@ -46,6 +46,8 @@ pub fn condition<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<f64, LinalgError> {
+    expect_lower(l)?;
+    expect_norm(norm)?;
     if l.rows() == 0 {
         return Ok(1.0);
     }

@@ -7,7 +7,7 @@ use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
-use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
+use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
 use crate::product::{Substitution, TriangularOperand};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
@@ -66,13 +66,19 @@ pub(super) fn expect_sides<T: Scalar>(
     lu: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
+    expect_fit(lu.layout(), b.layout())?;
+    expect_two(("L\\U", lu), ("B", b))
+}
+
+/// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
+pub(super) fn expect_fit(lu: &Layout, b: &Layout) -> Result<(), LinalgError> {
     let fits = lu.rows() == lu.cols()
         && b.structure() == Structure::General
         && b.rows() == lu.rows()
         && b.nb() == lu.nb()
         && b.distribution() == lu.distribution();
     if fits {
-        return expect_two(("L\\U", lu), ("B", b));
+        return Ok(());
     }
     Err(LinalgError::Shape(format!(
         "right-hand sides of {} x {} ({:?}, tiles of {}, on {}) do not fit factors of {} x {} \

@@ -1,9 +1,9 @@
 //! What factors say of their matrix and of solutions: condition, determinant, bounds of errors.
 
 use super::factor::expect_regular;
-use super::pivots::Pivots;
-use super::solve::Solve;
-use crate::condition::condition_number;
+use super::pivots::{Pivots, expect_general};
+use super::solve::{Solve, expect_fit};
+use crate::condition::{condition_number, expect_norm};
 use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
@@ -23,7 +23,7 @@ use dataflow_core::port::Executor;
 /// At most 11 solutions of one column, mostly 4 or 5.
 ///
 /// # Errors
-/// As [`solve`](super::solve()): a singular matrix has none.
+/// As [`solve`](super::solve()): a singular matrix has none. [`LinalgError::Argument`] for a norm that none is.
 ///
 /// # Source
 /// LAPACK's `gecon`; see [`condition`](crate::condition).
@@ -48,12 +48,14 @@ pub fn condition<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<f64, LinalgError> {
+    let column = Layout::general(lu.rows(), 1, lu.nb())?;
+    let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
+    expect_factors(lu, pivots, &column)?;
+    expect_norm(norm)?;
     if lu.rows() == 0 {
         return Ok(1.0);
     }
     expect_regular(lu, on)?;
-    let column = Layout::general(lu.rows(), 1, lu.nb())?;
-    let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
     let mut solve = solver(lu, pivots, backend, on);
     condition_number(lu.rows(), norm, |op: Op, x: &mut [T]| {
         let entry = |row: usize, _: usize| x[row];
@@ -121,6 +123,8 @@ pub fn error_bounds<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
+    refine::expect_system(a, &[b, x])?;
+    expect_factors(lu, pivots, b.layout())?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::bounds(a, (b, x), backend, on, &mut solve)
@@ -142,9 +146,23 @@ pub fn improve<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_two(("L\\U", lu), ("X", x))?;
+    refine::expect_correctable(a, (b, x))?;
+    expect_factors(lu, pivots, b.layout())?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
+}
+
+/// Refuses factors, pivots and right-hand sides that do not fit, as [`solve`](super::solve()) does: before a
+/// value is looked at.
+fn expect_factors<T: Scalar>(
+    lu: &TiledMatrix<T>,
+    pivots: &Pivots<T>,
+    sides: &Layout,
+) -> Result<(), LinalgError> {
+    expect_general(lu)?;
+    pivots.expect_of(lu)?;
+    expect_fit(lu.layout(), sides)
 }
 
 /// Solves with A and its adjoint.

@@ -7,7 +7,7 @@
 //! norm is that of A⁻¹·diag(…), which is [estimated](crate::condition) from solutions. So the bound,
 //! too, may be too small by the factor that an estimate is, and mostly is several times too large.
 
-use super::entrywise::{by_columns, combine, fits, mapped, moduli, rest};
+use super::entrywise::{by_columns, combine, expect_system, mapped, moduli, rest};
 use crate::condition::inverse_norm;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
@@ -82,8 +82,7 @@ pub fn improve<T: Scalar>(
     on: &dyn Executor,
     solve: &mut Solves<'_, T>,
 ) -> Result<Vec<Bounds>, LinalgError> {
-    expect_two(("A", a), ("X", x))?;
-    expect_two(("B", b), ("X", x))?;
+    expect_correctable(a, (b, x))?;
     let system = LinearSystem::new(a, (b, x), backend, on)?;
     let mut last = vec![3.0; b.cols()];
     let mut judged = system.judged()?;
@@ -108,6 +107,16 @@ pub fn improve<T: Scalar>(
         judged = system.judged()?;
     }
     system.bounded(judged, solve)
+}
+
+/// Refuses what [`improve`] cannot correct, before a value is looked at.
+pub(crate) fn expect_correctable<T: Scalar>(
+    a: &TiledMatrix<T>,
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+) -> Result<(), LinalgError> {
+    expect_two(("A", a), ("X", x))?;
+    expect_two(("B", b), ("X", x))?;
+    expect_system(a, &[b, x])
 }
 
 /// A·X = B, and what all its judgements need.
@@ -140,7 +149,7 @@ impl<'a, T: Scalar> LinearSystem<'a, T> {
         backend: Backend,
         on: &'a dyn Executor,
     ) -> Result<Self, LinalgError> {
-        fits(a, &[b, x])?;
+        expect_system(a, &[b, x])?;
         Ok(LinearSystem {
             a,
             b,

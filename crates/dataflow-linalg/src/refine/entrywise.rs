@@ -159,7 +159,7 @@ pub(super) fn rest<T: Scalar>(
 }
 
 /// Refuses what is not a system of equations in tiles of one order.
-pub(super) fn fits<T: Scalar>(
+pub(crate) fn expect_system<T: Scalar>(
     a: &TiledMatrix<T>,
     sides: &[&TiledMatrix<T>],
 ) -> Result<(), LinalgError> {

@@ -6,7 +6,7 @@
 //! ‖r‖_∞ ≤ ‖x‖_∞·‖A‖_∞·ε·√n; a NaN is never done, nor is (unlike LAPACK's) what is infinite. Where the
 //! lower precision does not do, A is factored in the full one, as if nothing had been tried.
 
-use super::entrywise::{by_columns, combine, fits, lower, lowered, mapped, raised, rest};
+use super::entrywise::{by_columns, combine, expect_system, lower, lowered, mapped, raised, rest};
 use crate::cholesky;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
@@ -246,7 +246,7 @@ fn divisor(size: f64, norm: f64) -> f64 {
 
 /// Refuses right-hand sides that A, or its factors, cannot be solved for.
 fn expect_fit<T: Scalar>(a: &TiledMatrix<T>, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
-    fits(a, &[b])?;
+    expect_system(a, &[b])?;
     expect_two(("A", a), ("B", b))?;
     let (of_a, of_b) = (a.distribution(), b.distribution());
     if a.structure() == Structure::Lower || of_a == of_b {

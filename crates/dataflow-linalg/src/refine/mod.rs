@@ -21,7 +21,9 @@ mod bounds;
 mod entrywise;
 mod mixed;
 
+pub(crate) use bounds::expect_correctable;
 pub use bounds::{Bounds, bounds, improve};
+pub(crate) use entrywise::expect_system;
 pub use mixed::{Factors, FallbackCause, Mixed, Refinement, solve};
 
 #[cfg(test)]
