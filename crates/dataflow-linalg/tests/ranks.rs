@@ -868,13 +868,13 @@ fn every_grid_gives_the_qr_of_one_rank_for_every_tree() {
     assert_eq!(qr_across::<f32>((2, 2), Tree::Greedy, 2), alone);
 }
 
-/// The shortest least-squares solution of a matrix of rank 17 over a grid: its digest, and the rank
-/// and the order of columns that each rank was told.
+/// The shortest least-squares solution and the pseudo-inverse of a matrix of rank 17 over a grid: their
+/// digests, and the rank and the order of columns that each rank was told.
 fn shortest_across<T: Scalar>(
     (m, n): (usize, usize),
     (p, q): (u32, u32),
     seed: u64,
-) -> (Digest, Vec<(usize, Vec<usize>)>) {
+) -> ([Digest; 2], Vec<(usize, Vec<usize>)>) {
     let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
     let part = |rank: Rank, (rows, cols): (usize, usize), entries: &dyn Entries<T>| {
         let layout = Layout::general(rows, cols, NB).unwrap();
@@ -899,23 +899,26 @@ fn shortest_across<T: Scalar>(
         let on = Context::new(&on).across(courier);
         let factors = qr::pivoted(&a, None, options, Backend::Faer, &on).unwrap();
         let (x, _) = factors.solve(&b, Backend::Faer, &on).unwrap();
-        (
-            digest(&x).unwrap(),
-            (factors.rank(), factors.order().to_vec()),
-        )
+        let told = (factors.rank(), factors.order().to_vec());
+        let a = part(courier.rank(), (m, n), &entry);
+        let inverse = qr::pseudo_inverse(&a, None, options, Backend::Faer, &on);
+        let (inverse, rank, _) = inverse.unwrap();
+        assert_eq!((rank, inverse.rows(), inverse.cols()), (told.0, n, m));
+        ([&x, &inverse].map(|x| digest(x).unwrap()), told)
     });
-    let (digests, told): (Vec<Digest>, Vec<_>) = found.into_iter().unzip();
-    (digests.into_iter().sum(), told)
+    let (digests, told): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let sum = |of: usize| digests.iter().map(|parts: &[Digest; 2]| parts[of]).sum();
+    ([sum(0), sum(1)], told)
 }
 
 #[test]
-fn every_grid_gives_the_rank_and_the_shortest_solution_of_one_rank() {
+fn every_grid_gives_the_rank_the_shortest_solution_and_the_pseudo_inverse_of_one_rank() {
     fn check<T: Scalar>(shape: (usize, usize), grids: &[(u32, u32)]) {
         let (alone, told) = shortest_across::<T>(shape, (1, 1), 1);
         assert_eq!(told[0].0, 17);
         for &grid in grids {
-            let (digest, of_ranks) = shortest_across::<T>(shape, grid, 2);
-            assert_eq!(digest, alone, "{shape:?} on {grid:?}");
+            let (digests, of_ranks) = shortest_across::<T>(shape, grid, 2);
+            assert_eq!(digests, alone, "{shape:?} on {grid:?}");
             assert!(of_ranks.iter().all(|of_rank| *of_rank == told[0]));
         }
     }
