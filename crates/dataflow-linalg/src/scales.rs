@@ -175,34 +175,50 @@ fn a_side_whose_quotients_overflow_has_the_solution_that_division_gives() {
         let upper = [[small, one], [zero, one]];
         let memory: Arc<dyn Memory> = Arc::new(Heap);
         let format = Format::ColumnMajor;
-        for (op, triangle) in [
+        let systems = [
             (Op::NoTranspose, Triangle::Upper),
             (Op::NoTranspose, Triangle::Lower),
             (Op::ConjTranspose, Triangle::Upper),
             (Op::Transpose, Triangle::Lower),
-        ] {
-            // The unknown that is known first is the last, unless the triangle is seen as a lower one.
-            let is_lower = (triangle == Triangle::Lower) == (op == Op::NoTranspose);
+        ];
+        let both = [Side::Left, Side::Right];
+        let systems = both.map(|side| systems.map(|(op, triangle)| (side, op, triangle)));
+        for (side, op, triangle) in systems.concat() {
+            // The unknown that is known first is the last, unless the triangle is seen as a lower one. From the
+            // right it is seen transposed.
+            let is_as_stored = (op == Op::NoTranspose) == (side == Side::Left);
+            let is_lower = (triangle == Triangle::Lower) == is_as_stored;
             let at = |i: usize| if is_lower { 1 - i } else { i };
-            let entry = |i: usize, j: usize| match op {
-                Op::NoTranspose => upper[at(i)][at(j)],
-                _ => upper[at(j)][at(i)],
+            let turned = |is_turned: bool, i: usize, j: usize| match is_turned {
+                true => (j, i),
+                false => (i, j),
+            };
+            let entry = |i: usize, j: usize| {
+                let (i, j) = turned(!is_as_stored, i, j);
+                upper[at(i)][at(j)]
             };
             let a = Tile::from_fn(2, 2, format, &memory, entry);
             let solved = |middle: T| {
-                let side = |_: usize, j: usize| [T::from_real(0.7), middle, T::from_real(0.3)][j];
-                let mut b = Tile::from_fn(2, 3, format, &memory, side);
+                let shape = turned(side == Side::Right, 2, 3);
+                let sides = |i: usize, j: usize| {
+                    let (_, which) = turned(side == Side::Right, i, j);
+                    [T::from_real(0.7), middle, T::from_real(0.3)][which]
+                };
+                let mut b = Tile::from_fn(shape.0, shape.1, format, &memory, sides);
                 let shape = (triangle, Diagonal::NonUnit);
-                trsm_op(BACKEND, Side::Left, (op, shape, &a), &mut b);
-                b
+                trsm_op(BACKEND, side, (op, shape, &a), &mut b);
+                move |i: usize, which: usize| {
+                    let (i, j) = turned(side == Side::Right, i, which);
+                    b.get(i, j)
+                }
             };
             let (found, calm) = (solved(large), solved(one));
-            let case = format!("{} {op:?} {triangle:?}", T::PRECISION);
-            let middle = [found.get(at(0), 1), found.get(at(1), 1)];
+            let case = format!("{} {side:?} {op:?} {triangle:?}", T::PRECISION);
+            let middle = [found(at(0), 1), found(at(1), 1)];
             assert_eq!(middle, [zero, large], "{case}");
-            // Columns beside it keep the bits that faer gives them.
+            // Those beside it keep the bits that faer gives them.
             for (i, j) in [(0, 0), (1, 0), (0, 2), (1, 2)] {
-                assert_eq!(found.get(i, j), calm.get(i, j), "{case}");
+                assert_eq!(found(i, j), calm(i, j), "{case}");
             }
         }
         let a = |i: usize, j: usize| upper[i][j];

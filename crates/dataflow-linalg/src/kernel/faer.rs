@@ -4,7 +4,8 @@
 //! All calls are sequential (`Par::Seq`) and none allocates, except scratch once a thread.
 //! A triangle is solved with faer where the reciprocals of its pivots, and the quotients of what stands
 //! beside them by them, are normal numbers; faer multiplies by these. Otherwise, and for right-hand sides
-//! that come out of it not finite, by a plain loop that divides, as LAPACK does.
+//! that come out of it not finite, by a plain loop that divides, as LAPACK does. Only the panels of Cholesky
+//! are not looked at: there quotients are small, and so is what they are multiplied by.
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
@@ -65,11 +66,10 @@ leaves! {
     );
     /// C ← C + α·op(A)·op(A)ᴴ, the lower triangle alone; not for [`Op::Transpose`].
     faer_herk = herk(alpha: f64, op: Op, a: MatRef<'_, Self>, c: MatMut<'_, Self>);
-    /// B ← B·L⁻ᴴ; of `l`, the lower triangle is read.
+    /// B ← B·L⁻ᴴ, where both are of one Cholesky factorisation; of `l`, the lower triangle is read.
     faer_trsm = trsm(l: MatRef<'_, Self>, b: MatMut<'_, Self>);
-    /// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`. From the left, columns that
-    /// overflow on their way through faer are solved for again; from the right factors are made, and those
-    /// are looked through.
+    /// B ← op(A)⁻¹·B or B·op(A)⁻¹, with one triangle of `a`. Columns, or from the right rows, that
+    /// overflow on their way through faer are solved for again.
     faer_trsm_op = trsm_op(
         side: Side,
         op: Op,
@@ -280,10 +280,7 @@ fn trsm_op<T: Scalar>(
     b: MatMut<'_, T>,
 ) {
     // X·op(A) = B is op(A)ᵀ·Xᵀ = Bᵀ.
-    let (transposed, b) = match side {
-        Side::Left => (op != Op::NoTranspose, b),
-        Side::Right => (op == Op::NoTranspose, b.transpose_mut()),
-    };
+    let transposed = (side == Side::Left) != (op == Op::NoTranspose);
     let conj = match op {
         Op::ConjTranspose => Conj::Yes,
         Op::NoTranspose | Op::Transpose => Conj::No,
@@ -291,7 +288,7 @@ fn trsm_op<T: Scalar>(
     let lower = (triangle == Triangle::Lower) != transposed;
     let a = if transposed { a.transpose() } else { a };
     if diagonal == Diagonal::NonUnit && !divides_safely(lower, a) {
-        return substitute(lower, conj, a, b);
+        return substitute(lower, conj, a, sides(side, b));
     }
     let solve = match (lower, diagonal) {
         (true, Diagonal::NonUnit) => solve_lower_triangular_in_place_with_conj,
@@ -299,29 +296,42 @@ fn trsm_op<T: Scalar>(
         (false, Diagonal::NonUnit) => solve_upper_triangular_in_place_with_conj,
         (false, Diagonal::Unit) => solve_unit_upper_triangular_in_place_with_conj,
     };
-    match (side, diagonal) {
-        (Side::Left, Diagonal::NonUnit) => {
-            let by_quotients = |b: MatMut<'_, T>| solve(a, conj, b, Par::Seq);
-            solve_sides((lower, conj, a), by_quotients, b);
-        }
-        _ => solve(a, conj, b, Par::Seq),
+    let by_quotients = |b: MatMut<'_, T>| solve(a, conj, sides(side, b), Par::Seq);
+    match diagonal {
+        Diagonal::NonUnit => solve_sides(side, (lower, conj, a), by_quotients, b),
+        Diagonal::Unit => by_quotients(b),
     }
 }
 
-/// B ← A⁻¹·B, or with conj(A), by quotients; a column that comes out not finite by division. A product with
-/// a quotient may overflow where LAPACK divides a small number.
+/// The right-hand sides as columns: from the right they are rows of B.
+fn sides<T: Scalar>(side: Side, b: MatMut<'_, T>) -> MatMut<'_, T> {
+    match side {
+        Side::Left => b,
+        Side::Right => b.transpose_mut(),
+    }
+}
+
+/// Solves for the right-hand sides in B, with A or conj(A), by quotients; for one that comes out not finite by
+/// division. A product with a quotient may overflow where LAPACK divides a small number.
 fn solve_sides<T: Scalar>(
+    side: Side,
     (is_lower, conj, a): (bool, Conj, MatRef<'_, T>),
     by_quotients: impl FnOnce(MatMut<'_, T>),
     mut b: MatMut<'_, T>,
 ) {
-    let (n, n_sides) = (b.nrows(), b.ncols());
-    with_scratch(n * n_sides, |sides: &mut [T]| {
-        MatMut::from_column_major_slice_mut(sides, n, n_sides).copy_from(b.rb());
+    let (m, n) = (b.nrows(), b.ncols());
+    with_scratch(m * n, |given: &mut [T]| {
+        let mut given = MatMut::from_column_major_slice_mut(given, m, n);
+        given.copy_from(b.rb());
         by_quotients(b.rb_mut());
-        for (mut x, side) in b.col_iter_mut().zip(sides.chunks_exact(n.max(1))) {
+        // As they lie in storage: rows are far apart.
+        if b.rb().col_iter().all(is_finite) {
+            return;
+        }
+        let (solved, given) = (sides(side, b), sides(side, given));
+        for (mut x, given) in solved.col_iter_mut().zip(given.rb().col_iter()) {
             if !is_finite(x.rb()) {
-                x.copy_from(ColRef::from_slice(side));
+                x.copy_from(given);
                 substitute(is_lower, conj, a, x.as_mat_mut());
             }
         }

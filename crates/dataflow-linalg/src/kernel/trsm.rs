@@ -15,7 +15,9 @@ use crate::scalar::Scalar;
 
 /// `B ← B·L⁻ᴴ`: the panel step of the tile Cholesky factorisation.
 ///
-/// - `l`: `n × n`, lower triangle, non-unit diagonal; the strict upper triangle is not read
+/// - `l`: `n × n`, lower triangle, non-unit diagonal, of the factor of a matrix that `b` is part of;
+///   the strict upper triangle is not read. With any other triangle numbers on the way may overflow where
+///   those of [`trsm_op`] do not
 /// - `b`: `m × n`, overwritten
 ///
 /// `m·n²` flops (4 times as many for complex numbers).
