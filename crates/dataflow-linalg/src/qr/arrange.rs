@@ -168,9 +168,8 @@ impl<'a, T: Scalar> Arrange<'a, T> {
 
     /// MADE ← its rows or columns, each from the tile that holds it.
     fn make(&self, tile: (u32, u32), flows: &mut Flows<'_, Tile<T>>) {
-        let mut slots = flows.iter();
-        let Some(made) = slots.next() else { return };
-        let from: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
+        let ([made], tiles, []) = flows.split();
+        let from: Vec<&Tile<T>> = tiles.filter_map(|slot| slot.get()).collect();
         let (nb, sources) = (self.a.nb(), self.sources(tile));
         let first = self.line(tile) as usize * nb;
         let find = |line: usize| {

@@ -199,11 +199,8 @@ impl<'a, T: Scalar> Choice<'a, T> {
         let cols = self.a.col_range(j as usize);
         let (height, memory) = (self.a.rows(), self.a.memory());
         let mut tile = Tile::new(height, cols.len(), Format::ColumnMajor, memory);
-        let mut slots = flows.iter();
-        let (Some(strip), Some(entrants)) = (slots.next(), slots.next()) else {
-            return;
-        };
-        for (i, slot) in slots.enumerate() {
+        let ([strip, entrants], tiles, []) = flows.split();
+        for (i, slot) in tiles.enumerate() {
             let top = self.a.row_range(i).start;
             slot.read()
                 .write_column_major(&mut tile.as_mut_slice()[top..], height);

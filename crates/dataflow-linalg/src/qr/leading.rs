@@ -613,14 +613,9 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
                 made.put(self.part(at, tile, before.read()));
             }
             Step { j } => {
-                let mut slots = flows.iter();
-                let (Some(tile), Some(before), Some(made)) =
-                    (slots.next(), slots.next(), slots.next())
-                else {
-                    return Ok(());
-                };
+                let ([tile, before, made], parts, []) = flows.split();
                 let vectors = before.get().map_or_else(Vectors::none, Vectors::unpacked);
-                let parts: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
+                let parts: Vec<&Tile<T>> = parts.filter_map(|slot| slot.get()).collect();
                 let (j, tile) = (j as usize, tile.read());
                 self.expect_finite(j, tile, |col| col + 1)?;
                 made.put(self.step(j, tile, vectors, &parts)?);

@@ -308,11 +308,9 @@ impl<T: Scalar> TaskSpace for Tall<'_, T> {
                 made.put(self.block(self.rows(i))?);
             }
             Join { .. } => {
-                let mut slots = flows.iter();
-                if let Some(made) = slots.next() {
-                    let parts: Vec<&Tile<T>> = slots.filter_map(|slot| slot.get()).collect();
-                    made.put(self.join(&parts));
-                }
+                let ([made], parts, []) = flows.split();
+                let parts: Vec<&Tile<T>> = parts.filter_map(|slot| slot.get()).collect();
+                made.put(self.join(&parts));
             }
         }
         Ok(())
