@@ -35,7 +35,7 @@ impl<T: Scalar> Exchanges<T> {
             let words: Vec<u32> = words.unwrap_or_default();
             let entry = |(row, word): (u64, u32)| {
                 let column = u64::MAX - 1 - slot as u64;
-                Digest::of_entry(row, column, T::from_real(word.into()))
+                Digest::of_count::<T>(row, column, word.into())
             };
             (0..).zip(words).map(entry).sum::<Digest>()
         };

@@ -55,8 +55,8 @@ impl<T: Scalar> Pivots<T> {
     /// swapped with, in order; of each rank the same. With them LAPACK's factors are solved with here.
     ///
     /// # Errors
-    /// If they are not as many as rows or columns of `a`, or a row is swapped with one above it or
-    /// below the matrix.
+    /// If they are not as many as rows or columns of `a`, or a row is swapped with one above it, below the
+    /// matrix, or 2³² or more rows below the first of its panel.
     pub fn of_rows(a: &TiledMatrix<T>, rows: &[usize]) -> Result<Self, LinalgError> {
         let pivots = Pivots::new(a);
         let wrong = rows.iter().enumerate();
@@ -77,10 +77,12 @@ impl<T: Scalar> Pivots<T> {
         for k in here {
             let first = a.row_range(k).start;
             let last = a.col_range(k).end.min(rows.len());
-            let step: Vec<u32> = rows[first..last]
-                .iter()
-                .map(|row| (row - first) as u32)
-                .collect();
+            let below = rows[first..last].iter().map(|row| row - first);
+            let step: Result<Vec<u32>, _> = below.map(u32::try_from).collect();
+            let step = step.map_err(|_| {
+                let text = format!("step {k} swaps rows that are 2³² or more below its first");
+                LinalgError::Shape(text)
+            })?;
             let step = Version::new(Swaps::pack(&step, a.memory()));
             if pivots.store.put(k, step).is_none() {
                 return Err(LinalgError::Shape(format!(
@@ -105,8 +107,7 @@ impl<T: Scalar> Pivots<T> {
 
     /// The digest of this rank's pivots, as entries of column −1 of the matrix.
     pub fn digest(&self) -> Digest {
-        let entry =
-            |(row, pivot)| Digest::of_entry(row as u64, u64::MAX, T::from_real(pivot as f64));
+        let entry = |(row, pivot)| Digest::of_count::<T>(row as u64, u64::MAX, pivot as u64);
         self.rows().map(entry).sum()
     }
 
@@ -298,6 +299,21 @@ mod tests {
     fn any_pivots(height: usize, rows: usize) -> impl Strategy<Value = Vec<u32>> {
         let one = move |i: usize| i as u32..rows as u32;
         (0..height).map(one).collect::<Vec<_>>()
+    }
+
+    /// Rows that no f32 tells apart had one digest, and a row 2³² below another was taken for that one.
+    #[test]
+    fn swaps_of_long_columns_are_told_apart_or_refused() {
+        let of = |row: usize| {
+            let layout = Layout::general(1 << 40, 1, 1 << 40).unwrap();
+            let a = TiledMatrix::<f32>::vacant(layout, Arc::new(Heap));
+            Pivots::of_rows(&a, &[row]).map(|pivots| pivots.digest())
+        };
+        let [even, odd] = [1 << 24, (1 << 24) + 1].map(|row| of(row).unwrap());
+        assert_ne!(even, odd);
+        assert_eq!(even, Digest::of_entry(0, u64::MAX, (1 << 24) as f32));
+        of((1 << 32) - 1).unwrap();
+        assert_eq!(of(1 << 32).unwrap_err().name(), "wrong_shape");
     }
 
     proptest! {

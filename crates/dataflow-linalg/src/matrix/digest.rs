@@ -13,7 +13,8 @@
 //!
 //! where `row` and `col` are global and counted from 0 (column −1 is 2⁶⁴ − 1), and `re` and `im`
 //! are the bits of the parts in the matrix's own precision, zero-extended; `im` is 0 for real
-//! types; every NaN counts as the quiet NaN with no payload; −0 differs from 0.
+//! types; every NaN counts as the quiet NaN with no payload; −0 differs from 0. The numbers of rows that
+//! were swapped are entries too; of one that the precision does not have `im` is the rest.
 //! `m` is a step of SplitMix64: Steele, Lea, Flood, *Fast splittable pseudorandom number
 //! generators*, OOPSLA 2014.
 //!
@@ -46,7 +47,18 @@ pub struct Digest(pub u64);
 impl Digest {
     /// The digest of one entry.
     pub fn of_entry<T: Scalar>(row: u64, col: u64, value: T) -> Self {
-        let [re, im] = value.bits();
+        Digest::of_bits(row, col, value.bits())
+    }
+
+    /// The digest of an entry that is a count: as [`of_entry`](Self::of_entry) where `T` has it, and otherwise
+    /// with what rounding has taken from it for `im`.
+    pub(crate) fn of_count<T: Scalar>(row: u64, col: u64, count: u64) -> Self {
+        let rounded = T::from_real(count as f64);
+        let [re, _] = rounded.bits();
+        Digest::of_bits(row, col, [re, count.wrapping_sub(rounded.re() as u64)])
+    }
+
+    fn of_bits(row: u64, col: u64, [re, im]: [u64; 2]) -> Self {
         let place = mix(mix(row).wrapping_add(col));
         Digest(mix(mix(place.wrapping_add(re)).wrapping_add(im)))
     }
@@ -148,6 +160,7 @@ mod tests {
     use crate::matrix::{Distribution, Format, Grid, Layout};
     use crate::scalar::c64;
     use dataflow_core::rank::Rank;
+    use std::collections::HashSet;
 
     fn entry(i: usize, j: usize) -> c64 {
         c64::new(i as f64 - 3.5, (j * j) as f64)
@@ -233,6 +246,27 @@ mod tests {
                 assert_ne!(a, b);
             }
         }
+    }
+
+    /// Those of one float were one count.
+    #[test]
+    fn every_count_shows_and_is_an_entry_where_it_is_a_number() {
+        fn check<T: Scalar>(exact: u64) {
+            let of = |count| Digest::of_count::<T>(5, 2, count);
+            for count in [0, 1, exact - 1, exact] {
+                let entry = Digest::of_entry(5, 2, T::from_real(count as f64));
+                assert_eq!(of(count), entry, "{} {count}", T::PRECISION);
+            }
+            let near = |count: u64| (0..9).map(move |more| of(count - more));
+            for most in [exact + 8, u64::MAX] {
+                let digests: Vec<Digest> = near(most).collect();
+                let different: HashSet<Digest> = digests.into_iter().collect();
+                assert_eq!(different.len(), 9, "{} {most}", T::PRECISION);
+            }
+        }
+        check::<f32>(1 << 24);
+        check::<f64>(1 << 53);
+        check::<c64>(1 << 53);
     }
 
     #[test]
