@@ -84,8 +84,8 @@ pub fn improve<T: Scalar>(
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_correctable(a, (b, x))?;
     let system = LinearSystem::new(a, (b, x), backend, on)?;
-    let mut last = vec![3.0; b.cols()];
     let mut judged = system.judged()?;
+    let mut last = vec![3.0; judged.backward.len()];
     for _ in 0..MOST_CORRECTIONS {
         let pairs = judged.backward.iter().zip(&last);
         let is_done = pairs.map(|(now, last)| !(*now > T::EPSILON && 2.0 * now <= *last));
@@ -130,6 +130,18 @@ struct LinearSystem<'a, T: Scalar> {
     moduli: TiledMatrix<T>,
     /// Sums of up to n + 1 terms below this say nothing.
     negligible: f64,
+}
+
+/// The bounds of so many columns without rows.
+fn of_nothing(cols: usize) -> Result<Vec<Bounds>, LinalgError> {
+    let (forward, backward) = (0.0, 0.0);
+    let mut bounds = Vec::new();
+    bounds.try_reserve_exact(cols).map_err(|_| {
+        let text = format!("the bounds of {cols} columns do not fit in memory");
+        LinalgError::Shape(text)
+    })?;
+    bounds.resize(cols, Bounds { forward, backward });
+    Ok(bounds)
 }
 
 /// What is left of B, and how large that is.
@@ -205,8 +217,7 @@ impl<'a, T: Scalar> LinearSystem<'a, T> {
         let weights = entries(&weights, on).map_err(LinalgError::Run)?;
         let (sizes, _) = peaks(self.x, on).map_err(LinalgError::Run)?;
         if n == 0 {
-            let (forward, backward) = (0.0, 0.0);
-            return Ok(vec![Bounds { forward, backward }; self.b.cols()]);
+            return of_nothing(self.b.cols());
         }
         let columns = weights.chunks_exact(n).zip(sizes).zip(judged.backward);
         let bounded = columns.map(|((weights, size), backward)| {

@@ -616,6 +616,22 @@ fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     assert_eq!(refused.unwrap_err().name(), "wrong_shape");
 }
 
+/// Nothing of X is stored, but what is the largest in a column took 8 bytes for each.
+#[test]
+fn an_empty_system_of_2_to_the_60_sides_is_solved_and_its_bounds_are_refused() {
+    let of = |cols: usize| TiledMatrix::<f64>::zeros(Layout::general(0, cols, 1 << 40).unwrap());
+    let (a, b, x) = (of(0), of(1 << 60), of(1 << 60));
+    let solved = solve(&a, &b, AUTO, &Inline).unwrap();
+    assert_eq!((solved.x.rows(), solved.x.cols()), (0, 1 << 60));
+    let mut never = |_: Op, _: &TiledMatrix<f64>| panic!("nothing is solved");
+    for refused in [
+        refine::bounds(&a, (&b, &x), AUTO, &Inline, &mut never),
+        refine::improve(&a, (&b, &x), AUTO, &Inline, &mut never),
+    ] {
+        assert_eq!(refused.unwrap_err().name(), "wrong_shape");
+    }
+}
+
 /// All 31 solutions were computed, B was lost, and full factors answered NaN.
 #[test]
 fn further_sides_that_are_not_finite_are_refused_and_stay() {

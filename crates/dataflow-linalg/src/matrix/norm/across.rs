@@ -62,7 +62,7 @@ pub(crate) fn infinity_norm<T: Scalar>(
 
 /// The largest modulus in each column of a matrix that is stored as
 /// [`Structure::General`](crate::matrix::Structure), NaN where there is one, the same on every rank;
-/// and what they cost.
+/// none if columns have no rows; and what they cost.
 pub(crate) fn peaks<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
@@ -122,8 +122,8 @@ impl What {
     fn start(self, all: &Layout) -> Sums {
         let (rows, cols) = (all.rows(), all.cols());
         match self {
-            // Of nothing, however many rows it has.
-            What::Columns | What::Rows if rows == 0 || cols == 0 => Sums::new(0, 0),
+            // Of nothing, however many rows or columns it has.
+            What::Columns | What::Rows | What::Peaks if rows == 0 || cols == 0 => Sums::new(0, 0),
             What::Columns | What::Rows => Sums::new(rows, cols),
             What::Largest | What::Squares(_) => Sums::new(0, 1),
             What::Peaks => Sums::new(0, cols),
@@ -500,7 +500,7 @@ mod tests {
         for (m, n) in [(0, 3), (7, 0), (7, 4)] {
             let a = TiledMatrix::from_fn(Layout::general(m, n, 3).unwrap(), entry);
             let (peaks, _) = peaks(&a, &on).unwrap();
-            assert_eq!(peaks.len(), n);
+            assert_eq!(peaks.len(), if m == 0 { 0 } else { n });
             for (j, peak) in peaks.into_iter().enumerate() {
                 let expected = (0..m).map(|i| entry(i, j).modulus()).fold(0.0, larger);
                 assert_eq!(
