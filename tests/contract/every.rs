@@ -211,6 +211,18 @@ fn bad_arguments_are_told_in_one_line_with_status_2() {
         &["calibrate", "--live"],
         &["cholesky", "--trace", "run.svg", "--dot", "run.svg"],
         &["cholesky", "--trace", "run.json", "--dot", "./run.2.json"],
+        &["cholesky", "--trace", "run.prv", "--dot", "run.pcf"],
+        &["cholesky", "--trace", "run.prv", "--dot", "./run.2.row"],
+        &[
+            "cholesky",
+            "--simulate",
+            "time",
+            "--costs",
+            "run.json",
+            "--trace",
+            "./run.json",
+        ],
+        &["simulate", "--costs", "costs.json", "--trace", "costs.json"],
         &["jacobi3d", "--svg", "run.svg", "--trace", "./run.svg"],
         &[
             "blackscholes",

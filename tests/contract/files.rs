@@ -84,6 +84,33 @@ fn what_cannot_be_written_hides_no_verdict() {
     assert!(ended.error_line().contains("then /dev/full: "), "{object}");
 }
 
+/// The file that a link leads to was not there yet, so the name of the link was another file.
+#[test]
+#[cfg(unix)]
+fn a_link_to_a_file_that_is_not_there_yet_is_that_file() {
+    let beside = written("beside.svg", "");
+    let folder = std::path::Path::new(&beside).parent().unwrap();
+    let [file, link, onward] = ["linked.svg", "link.svg", "onward.svg"].map(|name| {
+        let path = folder.join(name);
+        let _absent = std::fs::remove_file(&path);
+        path
+    });
+    std::os::unix::fs::symlink("linked.svg", &link).unwrap();
+    std::os::unix::fs::symlink(&link, &onward).unwrap();
+    for (trace, dot) in [(&file, &link), (&onward, &file), (&link, &onward)] {
+        let [trace, dot] = [trace, dot].map(|path| path.to_str().unwrap());
+        let told = run("cholesky", &["--n", "5", "--trace", trace, "--dot", dot]);
+        let told = told.is_a_bad_argument();
+        assert!(told.contains("a file of its own"), "{told}");
+    }
+    let circle = folder.join("circle.svg");
+    let _absent = std::fs::remove_file(&circle);
+    std::os::unix::fs::symlink("circle.svg", &circle).unwrap();
+    let flags = ["--n", "5", "--trace", circle.to_str().unwrap(), "--json"];
+    let told = run("cholesky", &flags).object();
+    assert_eq!(told["error"]["kind"], "output_unwritable", "{told}");
+}
+
 /// What is tried before the run stays as it was.
 #[test]
 fn a_file_that_is_not_written_after_all_stays_as_it_was() {

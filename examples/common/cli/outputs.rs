@@ -1,19 +1,27 @@
 //! Outputs: the files that a run leaves, each with a name of its own.
 //!
 //! # Law
-//! The flags that name what is to be written are in one table; an example does nothing for it.
+//! The flags that name what is to be written are in one table, beside those that name what must not be
+//! replaced; an example does nothing for it.
 
 use super::Failure;
 use clap::ArgMatches;
-use std::fs::{File, OpenOptions, remove_file, symlink_metadata};
+use dataflow::trace::Format;
+use std::fs::{File, OpenOptions, read_link, remove_file, symlink_metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The flags that name such a file, in any example.
 pub(super) const FLAGS: [&str; 5] = ["trace", "dot", "svg", "output", "xml"];
 
+/// Flags that name a file which none of those may replace: where costs are not measured they are read.
+const KEPT: [&str; 1] = ["costs"];
+
 /// Graphs of one run of which each has a file: a loop to convergence has hundreds.
 const MOST_FILES: usize = 8;
+
+/// Links that are followed, one to another, as far as Linux follows them.
+const MOST_LINKS: usize = 40;
 
 /// The files that a command line asks for, by flag.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +35,7 @@ impl Outputs {
             let path = matches.try_get_one::<PathBuf>(flag).ok()??;
             Some((flag, path.clone()))
         };
-        Outputs(FLAGS.into_iter().filter_map(file).collect())
+        Outputs(FLAGS.into_iter().chain(KEPT).filter_map(file).collect())
     }
 
     /// What to say of two flags that lead to one file, of which one would destroy what the other has left.
@@ -35,7 +43,7 @@ impl Outputs {
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for (flag, path) in &self.0 {
             let files: Vec<PathBuf> = match *flag {
-                "trace" => trace_files(path).collect(),
+                "trace" => trace_files(path).flat_map(with_siblings).collect(),
                 _ => vec![path.clone()],
             };
             for file in files.iter().filter(|file| !is_special(file)) {
@@ -43,7 +51,7 @@ impl Outputs {
                 if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == place) {
                     let file = file.display();
                     return Some(format!(
-                        "--{flag}: --{other} writes {file} too (each needs a file of its own)"
+                        "--{flag}: --{other} writes {file} (each needs a file of its own)"
                     ));
                 }
                 taken.push((place, *flag));
@@ -94,17 +102,38 @@ pub(super) fn trace_files(first: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(first.to_path_buf()).chain((2..=MOST_FILES).map(numbered))
 }
 
+/// A trace's file, and what its format writes beside it.
+fn with_siblings(trace: PathBuf) -> Vec<PathBuf> {
+    let beside: &[&str] = match Format::of(&trace) {
+        Some(Format::Paraver) => &["pcf", "row"],
+        _ => &[],
+    };
+    let siblings = beside.iter().map(|kind| trace.with_extension(kind));
+    let mut files: Vec<PathBuf> = siblings.collect();
+    files.push(trace);
+    files
+}
+
 /// Where a file lies or would lie, however its name is spelled.
 fn place(path: &Path) -> PathBuf {
-    let would_lie = || {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let mut path = path.to_path_buf();
+    // Who writes to a link that leads nowhere yet makes the file there.
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = read_link(&path) else { break };
+        path.pop();
+        path.push(target);
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
     };
-    let place = path.canonicalize().ok().or_else(would_lie);
-    place.unwrap_or_else(|| path.to_path_buf())
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 /// Whether it is there and no file, like `/dev/null`: as many may write to it as like, and looking whether
