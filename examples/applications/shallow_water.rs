@@ -188,43 +188,44 @@ impl Problem {
         }
         let case = Case { number, alpha };
         let room = |n, asked: &str| expect_room(n, own.stencil, asked, runtime);
-        let nodes = match &settings.input {
+        let of_file = |failure: Failure| match &settings.input {
+            Some(path) => failure.about(path),
+            None => failure,
+        };
+        let (n, read) = match &settings.input {
             Some(path) => {
                 let nodes = nodes::read(path)?;
                 room(nodes.len(), &path.display().to_string())?;
-                nodes
+                (nodes.len(), Some(nodes))
             }
             None => {
                 let count = own.nodes.unwrap_or(2562);
                 room(count, &format!("--nodes {count}"))?;
-                let nodes = nodes::nodes(own.places, count)?;
+                own.places.expect_count(count)?;
                 own.expect_neighbours(count)?;
-                nodes
+                (count, None)
             }
         };
-        let n = nodes.len();
+        prepare::expect_neighbours(n, own.stencil as usize).map_err(of_file)?;
         let stencil = Stencil {
             size: own.stencil as usize,
             epsilon: own.epsilon.unwrap_or(known::epsilon(n)),
             power: 4,
         };
-        let physics = Physics {
-            depth: case.depth(),
-            is_carried: case.is_carried(),
-            gamma: own.gamma.unwrap_or(-0.05 / (n as f64).powi(4)),
-        };
-        let (steps, dt) = own.steps(&case, n)?;
-        let of_file = |failure: Failure| match &settings.input {
-            Some(path) => failure.about(path),
-            None => failure,
-        };
-        let mesh = prepare::mesh(runtime, nodes, &stencil).map_err(of_file)?;
         if stencil.epsilon <= 0.0 {
             return Err(Failure::refused(format!(
                 "--epsilon: of {n} nodes the default is {:.4}, and it must be positive",
                 stencil.epsilon
             )));
         }
+        let physics = Physics {
+            depth: case.depth(),
+            is_carried: case.is_carried(),
+            gamma: own.gamma.unwrap_or(-0.05 / (n as f64).powi(4)),
+        };
+        let (steps, dt) = own.steps(&case, n)?;
+        let nodes = read.map_or_else(|| nodes::nodes(own.places, n), Ok)?;
+        let mesh = prepare::mesh(runtime, nodes, &stencil).map_err(of_file)?;
         // Eight blocks at least, of some thousand nodes.
         let nb = settings.nb.unwrap_or(n.div_ceil((n / 4096).max(8))).min(n);
         let pattern = Pattern::new(&mesh, nb, runtime.n_ranks());

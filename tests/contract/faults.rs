@@ -270,6 +270,17 @@ fn a_file_of_costs_that_cannot_be_written_is_told_before_anything_is_measured() 
     assert!(ended.seconds < 10.0, "{} s", ended.seconds);
 }
 
+/// The mesh was built before.
+#[test]
+fn a_default_that_nodes_of_a_file_do_not_have_is_refused_before_their_mesh_is_built() {
+    let file = written("twice.nodes", &"1 0 0\n".repeat(8));
+    let flags = ["--input", &file, "--stencil", "7"];
+    let told = run("shallow_water", &flags);
+    assert!(told.is_a_bad_argument().contains("--epsilon"));
+    let told = run("shallow_water", &[&flags[..], &["--epsilon", "1"]].concat());
+    assert!(told.error_line().contains("two nodes lie at"));
+}
+
 #[test]
 fn a_file_of_no_nodes_is_named() {
     let ended = run("shallow_water", &["--input", "/dev/null", "--json"]);

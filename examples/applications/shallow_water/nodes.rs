@@ -21,26 +21,35 @@ pub enum Places {
     Fibonacci,
 }
 
+impl Places {
+    /// Refuses a number of nodes that an icosahedron has not.
+    pub fn expect_count(self, count: usize) -> Result<(), Failure> {
+        let (f, of) = (frequency(count), |f: usize| 10 * f * f + 2);
+        if self == Places::Fibonacci || of(f) == count {
+            return Ok(());
+        }
+        let (below, above) = (of(f), of(f + 1));
+        Err(Failure::refused(format!(
+            "--nodes {count}: icosahedral nodes are 10f² + 2, such as {below} or {above}"
+        )))
+    }
+}
+
 /// So many nodes, by formula.
 ///
 /// # Errors
 /// If an icosahedron has no such number of nodes.
 pub fn nodes(places: Places, count: usize) -> Result<Vec<Point>, Failure> {
-    match places {
-        Places::Fibonacci => Ok(fibonacci(count)),
-        Places::Icosahedral => {
-            let frequency = (count.saturating_sub(2) / 10).isqrt().max(1);
-            let next = |f: usize| 10 * f * f + 2;
-            if next(frequency) != count {
-                let (below, above) = (next(frequency), next(frequency + 1));
-                let text = format!(
-                    "--nodes {count}: icosahedral nodes are 10f² + 2, such as {below} or {above}"
-                );
-                return Err(Failure::refused(text));
-            }
-            Ok(icosahedral(frequency))
-        }
-    }
+    places.expect_count(count)?;
+    Ok(match places {
+        Places::Fibonacci => fibonacci(count),
+        Places::Icosahedral => icosahedral(frequency(count)),
+    })
+}
+
+/// Into how many parts the edges of an icosahedron of so many nodes are cut, or of one a little smaller.
+fn frequency(count: usize) -> usize {
+    (count.saturating_sub(2) / 10).isqrt().max(1)
 }
 
 /// Reads nodes: three coordinates a line, then anything; they are put on the sphere.

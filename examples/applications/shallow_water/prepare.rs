@@ -13,16 +13,22 @@ use std::sync::OnceLock;
 /// Nodes of a task that looks for neighbours.
 const CHUNK: usize = 1024;
 
+/// Refuses fewer nodes than a stencil and the node beside it have.
+pub fn expect_neighbours(n: usize, size: usize) -> Result<(), Failure> {
+    if n > size {
+        return Ok(());
+    }
+    let text = format!("{n} nodes are too few for stencils of {size}");
+    Err(Failure::new("too_few_nodes", text))
+}
+
 /// Nodes in an order that keeps neighbours near, and their neighbours.
 ///
 /// # Errors
-/// If there are fewer nodes than a stencil has, or two are the same.
+/// If there are [fewer nodes](expect_neighbours) than a stencil takes, or two are the same.
 pub fn mesh(runtime: &Runtime, nodes: Vec<Point>, stencil: &Stencil) -> Result<Mesh, Failure> {
     let (n, size) = (nodes.len(), stencil.size);
-    if n <= size {
-        let text = format!("{n} nodes are too few for stencils of {size}");
-        return Err(Failure::new("too_few_nodes", text));
-    }
+    expect_neighbours(n, size)?;
     let nodes = along_a_curve(nodes);
     if let Some(at) = nodes.windows(2).position(|pair| pair[0] == pair[1]) {
         let text = format!("two nodes lie at {:?}", nodes[at]);
