@@ -51,12 +51,16 @@ const ALIKE: &[(&[&str], &str)] = &[
         "one meaning, for each decomposition in its folder: `cholesky::Factor`, `lu::Factor`",
     ),
     (
+        &["Options"],
+        "one meaning: what stands behind a command's name on the command line, for each command in its file",
+    ),
+    (
         &["Lu"],
         "one meaning: P, L and U, of one tile and of an array",
     ),
     (
         &["Factors"],
-        "one meaning: the factors of a matrix; of whichever precision, and kept with the rows that were swapped",
+        "one meaning: the factors of a matrix; of a mixed solution in either precision, and of an array by LU",
     ),
     (
         &["Products"],
@@ -178,46 +182,52 @@ pub fn wrong_imports(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// Types of the crates, tests aside, that share their name with another one, and names in the list that none
-/// share.
+/// Sources beside those of the crates, of which each is read for itself.
+const FOR_THEMSELVES: [&str; 2] = ["examples/common/", "xtask/src/"];
+
+/// Types of the crates, tests aside, that share their name with another one, those of other sources that do so
+/// with one beside them, and names in the list that none share.
 pub fn wrong_types(tree: &Tree) -> Vec<String> {
-    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let codes: Vec<(&str, String)> = tree
-        .sources()
-        .iter()
-        .flat_map(|source| {
-            tree.texts("rs")
-                .filter(move |(file, _)| file.starts_with(source))
-        })
-        .filter(|(file, _)| !file.ends_with("/tests.rs") && !file.contains("/tests/"))
-        .map(|(file, text)| (file, without_tests(&code_only(text))))
+    let for_themselves = FOR_THEMSELVES.map(|source| BTreeSet::from([source.to_string()]));
+    let read_as_one = [tree.sources()].into_iter().chain(for_themselves);
+    let shared: Vec<(String, Vec<String>)> = read_as_one
+        .flat_map(|sources| shared_names(tree, &sources))
         .collect();
-    for (file, code) in &codes {
-        for (line, name) in types(code) {
-            places
-                .entry(name)
-                .or_default()
-                .push(format!("{file}:{line}"));
-        }
-    }
-    places.retain(|_, places| places.len() > 1);
     let allowed: BTreeSet<&str> = ALIKE
         .iter()
         .flat_map(|(names, _)| *names)
         .copied()
         .collect();
-    let idle = allowed.iter().filter(|name| !places.contains_key(**name));
+    let is_shared = |name: &str| shared.iter().any(|(other, _)| other == name);
+    let idle = allowed.iter().filter(|name| !is_shared(name));
     let mut offenders: Vec<String> = idle
         .map(|name| format!("`{name}` is the name of one type: out of ALIKE"))
         .collect();
-    places.retain(|name, _| !allowed.contains(name));
-    offenders.extend(places.iter().map(|(name, places)| {
+    let wrong = shared.iter().filter(|(name, _)| !allowed.contains(&**name));
+    offenders.extend(wrong.map(|(name, places)| {
         format!(
             "{}: `{name}` is the name of several types",
             places.join(", ")
         )
     }));
     offenders
+}
+
+/// Names of several types in some source folders, tests aside, and where these are.
+fn shared_names(tree: &Tree, sources: &BTreeSet<String>) -> BTreeMap<String, Vec<String>> {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let of_sources = |file: &str| sources.iter().any(|source| file.starts_with(source));
+    for (file, text) in tree.texts("rs").filter(|(file, _)| of_sources(file)) {
+        if file.ends_with("/tests.rs") || file.contains("/tests/") {
+            continue;
+        }
+        for (line, name) in types(&without_tests(&code_only(text))) {
+            let places = places.entry(name.to_string()).or_default();
+            places.push(format!("{file}:{line}"));
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    places
 }
 
 /// `B as C` of `use a::{B as C, D as _}`, with the line of its `use`.

@@ -125,8 +125,8 @@ pub struct Flags {
     #[arg(long, value_name = "NAME", default_value = "graph")]
     pub variant: Variant,
     /// Verify the result [default: up to n = 8000; ldlt and floyd_warshall up to 1024; heat,
-    /// jacobi3d and nas_ft always]; `--check=false` never does, and `--check` fails where nothing can
-    /// judge it
+    /// jacobi3d and nas_ft always]; `--check=false` never does, and `--check` fails or is refused where
+    /// nothing can judge it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check: Option<bool>,
     /// Compute nothing: tell the memory that each of --ranks ranks, any number, needs, and what there is

@@ -328,7 +328,7 @@ impl<S: Rounds> Successors<S> for Remote<'_, S> {
 }
 
 /// Passes on the edges of a task; data for other ranks go by the end of its round.
-struct Through<'v, 's, S: Rounds, V> {
+struct ByEnds<'v, 's, S: Rounds, V> {
     base: &'v Base<'s, S>,
     task: S::Task,
     to: &'v mut V,
@@ -336,7 +336,7 @@ struct Through<'v, 's, S: Rounds, V> {
     leaving: Vec<usize>,
 }
 
-impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for Through<'_, 's, S, V> {
+impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for ByEnds<'_, 's, S, V> {
     fn task(&mut self, flow: usize, source: S::Task, source_flow: usize) {
         let (source, source_flow) = match self.base.leaves(source, source_flow, self.task) {
             true => self.base.end(source, source_flow),
@@ -350,7 +350,7 @@ impl<'s, S: Rounds + 's, V: Inputs<Base<'s, S>>> Inputs<S> for Through<'_, 's, S
     }
 }
 
-impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for Through<'_, 's, S, V> {
+impl<'s, S: Rounds + 's, V: Successors<Base<'s, S>>> Successors<S> for ByEnds<'_, 's, S, V> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
         match self.base.leaves(self.task, flow, target) {
             true => self.leaving.push(flow),
@@ -438,7 +438,7 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
         match step {
             Task(task) => {
                 let (base, to, leaving) = (self, &mut *from, Vec::new());
-                let mut through = Through {
+                let mut through = ByEnds {
                     base,
                     task,
                     to,
@@ -485,7 +485,7 @@ impl<S: Rounds> TaskSpace for Base<'_, S> {
         match step {
             Task(task) => {
                 let leaving = Vec::new();
-                let mut through = Through {
+                let mut through = ByEnds {
                     base: self,
                     task,
                     to: &mut *to,
