@@ -75,11 +75,17 @@ fn read(path: &Path) -> Result<Vec<Graph>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|fault| format!("{shown}: {fault}"))?;
     let object: Value = serde_json::from_str(&text).map_err(|fault| format!("{shown}: {fault}"))?;
+    graphs(&object).map_err(|fault| format!("{shown}: {fault}"))
+}
+
+fn graphs(object: &Value) -> Result<Vec<Graph>, &'static str> {
     let traces = object["trace"].as_array();
-    let traces =
-        traces.ok_or_else(|| format!("{shown}: no trace in it (run with --json --trace FILE)"))?;
+    let traces = traces.ok_or("no trace in it (run with --json --trace FILE)")?;
+    if traces.is_empty() {
+        return Err("no graph was traced");
+    }
     let graphs: Option<Vec<Graph>> = traces.iter().map(Graph::of).collect();
-    graphs.ok_or_else(|| format!("{shown}: its trace lacks a key"))
+    graphs.ok_or("its trace lacks a key")
 }
 
 /// Both runs side by side, graph by graph.
@@ -151,6 +157,7 @@ fn compare(before: &Graph, after: &Graph, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn graph(seconds: f64, shares: &[(&str, f64)]) -> Graph {
         Graph {
@@ -192,6 +199,14 @@ mod tests {
         assert!(
             read(Path::new("nowhere.json")).is_err_and(|fault| fault.starts_with("nowhere.json"))
         );
+        for (trace, why) in [
+            (json!(null), "no trace in it"),
+            (json!([]), "no graph was traced"),
+            (json!([{ "graph": "row" }]), "its trace lacks a key"),
+        ] {
+            let fault = graphs(&json!({ "trace": trace })).err();
+            assert!(fault.is_some_and(|fault| fault.starts_with(why)), "{why}");
+        }
         assert!(table(&[], &[graph(1.0, &[])]).is_err());
         let column = Graph {
             name: "column".into(),

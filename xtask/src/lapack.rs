@@ -9,7 +9,7 @@
 
 use crate::out::say;
 use crate::steps::{self, Outcome, Steps};
-use crate::{packages, programs};
+use crate::{packages, programs, wide};
 use std::process::{Command, ExitCode};
 
 /// Runs all cases, with OpenBLAS beside faer where it can be had; or LAPACK's own programs.
@@ -25,7 +25,7 @@ pub fn command(programs: bool) -> ExitCode {
         let line = line.clone();
         steps.step("OpenBLAS", || Outcome::Skipped(line));
     }
-    steps.command("LAPACK's types", &mut all(openblas.is_ok()));
+    steps.step("LAPACK's types", || wide::tests(all(openblas.is_ok())));
     steps.close()
 }
 

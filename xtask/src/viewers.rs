@@ -5,14 +5,15 @@
 //!
 //! # Law
 //! What a reader finds is counted and compared with what the run told of itself.
+//! No file of an earlier call is read.
 
 use crate::out::say;
 use crate::steps::{self, Outcome, Steps};
 use crate::{mpirun, packages};
 use serde_json::Value;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, io};
 
 /// The run: two ranks of two workers, so that there are messages.
 const RUN: &str = "--n 200 --nb 25 --ranks 2 --threads 2 --json --trace";
@@ -102,6 +103,7 @@ struct ViewedRun {
 }
 
 fn trace(program: &Path, file: &Path) -> Result<ViewedRun, String> {
+    absent(file)?;
     let mut run = Command::new(program);
     let told = output(run.args(RUN.split(' ')).arg(file))?;
     let told: Value = serde_json::from_str(&told).map_err(|fault| fault.to_string())?;
@@ -113,6 +115,16 @@ fn trace(program: &Path, file: &Path) -> Result<ViewedRun, String> {
             messages,
         }),
         _ => Err(format!("the run does not tell its tasks: {told}")),
+    }
+}
+
+/// Makes a file be absent.
+fn absent(file: &Path) -> Result<(), String> {
+    match fs::remove_file(file) {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => {
+            Err(format!("{}: {fault}", file.display()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -179,7 +191,9 @@ fn picture(run: &ViewedRun, folder: &Path) -> Result<(), String> {
     let page = format!("file://{}", run.file.display());
     let dom = output(&mut browser(folder, &["--dump-dom", &page]))?;
     equal("rows", dom.matches("<g id=\"r").count(), N_WORKERS)?;
-    let picture = run.file.with_extension("png");
+    let mut picture = run.file.clone();
+    picture.as_mut_os_string().push(".png");
+    absent(&picture)?;
     let shot = format!("--screenshot={}", picture.display());
     output(&mut browser(
         folder,

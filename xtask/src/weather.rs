@@ -4,7 +4,9 @@
 //! they have met. A failing seed says how to replay it alone.
 
 use crate::steps::{self, Steps};
+use crate::{told, wide};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Seeds if none are asked for.
 pub const SEEDS: u64 = 10_000;
@@ -19,9 +21,16 @@ const SWEEPS: [(&str, [&str; 2]); 2] = [
 pub fn command(seeds: u64) -> ExitCode {
     let mut steps = Steps::default();
     for (name, package) in SWEEPS {
-        steps.command(name, &mut sweep(package, seeds));
+        steps.step(name, || {
+            wide::tests_within(silence(seeds), sweep(package, seeds))
+        });
     }
     steps.close()
+}
+
+/// A sweep says nothing before it has ended; a thousand seeds take some minutes of a core.
+fn silence(seeds: u64) -> Duration {
+    told::SILENCE.saturating_mul(seeds.div_ceil(1000).try_into().unwrap_or(u32::MAX))
 }
 
 fn sweep(package: [&str; 2], seeds: u64) -> Command {
@@ -35,6 +44,13 @@ fn sweep(package: [&str; 2], seeds: u64) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_seeds_may_take_long() {
+        assert_eq!(silence(1), told::SILENCE);
+        assert_eq!(silence(3000), 3 * told::SILENCE);
+        assert!(silence(u64::MAX) > silence(u32::MAX.into()));
+    }
 
     #[test]
     fn the_seeds_reach_the_tests() {

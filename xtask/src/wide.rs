@@ -232,11 +232,12 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
 }
 
 /// Runs tests, after making sure that there are any.
-fn tests(command: Command) -> Outcome {
+pub fn tests(command: Command) -> Outcome {
     tests_within(told::SILENCE, command)
 }
 
-fn tests_within(silence: Duration, mut command: Command) -> Outcome {
+/// The same, but they are not killed before they have said nothing for so long.
+pub fn tests_within(silence: Duration, mut command: Command) -> Outcome {
     let mut list = Command::new(command.get_program());
     list.args(listing(command.get_args()));
     list.stderr(Stdio::inherit());
