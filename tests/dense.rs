@@ -12,7 +12,6 @@ use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine, whole};
 use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
-use std::process::Command;
 
 /// The entries of a source in an array of either memory order.
 fn array_of<T: Scalar>(
@@ -513,12 +512,13 @@ fn a_tile_that_was_never_filled_is_told_by_every_call_on_every_rank() {
             general().qr_factor(runtime).err(),
             general().cholesky_factor(runtime).err(),
         ];
-        let texts = refused.map(|refused| refused.unwrap().to_string());
-        let all = runtime.gather(texts.join("\n").into_bytes())?;
+        let lines = refused.map(|refused| format!("{}\n", refused.unwrap()));
+        let all = runtime.gather(lines.concat().into_bytes())?;
         Ok::<_, dataflow::Error>(all.concat())
     };
     let settings = Runtime::builder().threads(1).ranks(2);
     let texts = String::from_utf8(launch(settings, told).unwrap()).unwrap();
+    assert_eq!(texts.lines().count(), 2 * 15, "{texts}");
     for text in texts.lines() {
         assert!(text.contains("tile (1, 0) is empty"), "{text}");
     }
@@ -906,53 +906,25 @@ fn a_check_of_factors_that_one_rank_has_is_answered_there_alone() {
 /// By whole columns on the rank with few workers, by tiles on the other: they disagreed on the graph.
 #[test]
 fn ranks_with_different_numbers_of_workers_run_the_same_lu() {
-    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
-        let workers = Shuffled::new(1).with_threads(1 + runtime.rank().0 as usize);
-        let on = &Context::new(&workers).across(runtime.courier());
-        let (random, auto) = (Random::new(3), Backend::Auto);
-        let square = || named((6, 6), &random, runtime);
-        let (a, b) = (square(), named((6, 1), &random, runtime));
-        lu::factor(&a, &lu::Pivots::new(&a), auto, on)?;
-        let a = square();
-        lu::factor_and_solve(&a, &lu::Pivots::new(&a), &b, auto, on)?;
-        lu::inverse(square(), auto, on)?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
-    })
-    .unwrap();
-}
-
-#[test]
-#[ignore = "run by the test below, in a process of its own"]
-fn systems_are_solved_over_two_ranks() {
-    launch(Runtime::builder().threads(1).ranks(2), |runtime| {
-        let (definite, random) = (PositiveDefinite::new(7, 1), Random::new(3));
-        let b: TiledMatrix<f64> = spread(Layout::general(7, 2, 2)?, &random, runtime);
-        let (lower, whole) = (Layout::lower(7, 2)?, Layout::general(7, 7, 2)?);
-        for layout in [lower, whole] {
-            spread::<f64>(layout, &definite, runtime).solve(&b, runtime)?;
-        }
-        let a: TiledMatrix<f64> = spread(whole, &random, runtime);
-        a.least_squares(&b, runtime)?;
-        a.inverse(runtime)?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
-    })
-    .unwrap();
-}
-
-/// Each rank knew how its own part of such a series is joined, and was asked for all.
-#[test]
-fn a_solution_over_ranks_is_verified_if_the_environment_asks() {
-    let alone = "systems_are_solved_over_two_ranks";
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", alone, "--include-ignored"])
-        .env("DATAFLOW_VERIFY", "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}"
-    );
+    /// The factors, a solution and the inverse, as rank 0 has them.
+    fn answers(ranks: usize) -> [Array2<f64>; 3] {
+        let answers = |runtime: &Runtime| {
+            let workers = Shuffled::new(1).with_threads(1 + runtime.rank().0 as usize);
+            let on = &Context::new(&workers).across(runtime.courier());
+            let (random, auto) = (Random::new(3), Backend::Auto);
+            let square = || named((6, 6), &random, runtime);
+            let (factored, b) = (square(), named((6, 1), &random, runtime));
+            lu::factor(&factored, &lu::Pivots::new(&factored), auto, on)?;
+            let a = square();
+            lu::factor_and_solve(&a, &lu::Pivots::new(&a), &b, auto, on)?;
+            let (inverse, _) = lu::inverse(square(), auto, on)?;
+            let answers = [factored, b, inverse].map(|tiles| tiles.to_ndarray());
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(answers)
+        };
+        let settings = Runtime::builder().threads(1).ranks(ranks);
+        launch(settings, answers).unwrap().map(Result::unwrap)
+    }
+    assert_eq!(answers(2), answers(1));
 }
 
 #[test]

@@ -4,9 +4,13 @@
 
 #![cfg(target_os = "linux")]
 
+use dataflow::core::space::Erased;
+use dataflow::linalg::LinalgError;
+use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
+use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::mpi::Settings;
 use dataflow::prelude::*;
-use dataflow::{Error, RuntimeBuilder, Transport};
+use dataflow::{Error, RuntimeBuilder, Tiled, Transport};
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -366,5 +370,85 @@ fn ranks_whose_part_is_done_end_with_the_process_that_started_them() {
     while processes.iter().any(|id| is_alive(&id)) {
         assert!(Instant::now() < deadline, "processes are left");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Every task reads slot 0, and the last replaces it: no run sees that nothing orders it after the others.
+struct Unordered(Store<u64>);
+
+impl TaskSpace for Unordered {
+    type Task = u64;
+    type Datum = u64;
+
+    fn describe(&self, about: &mut Description) {
+        let task = about.name("unordered").class("Task");
+        task.read("OLD").new_flow("NEW");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+        (0..3).filter(move |_| on == Rank(0))
+    }
+
+    fn inputs(&self, _: u64, from: &mut impl Inputs<Self>) {
+        from.home(0, &self.0, 0);
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task == 2 {
+            to.home(1, &self.0, 0);
+        }
+    }
+
+    fn run(&self, _: u64, flows: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+        let [_, new] = flows.slots();
+        new.put(1);
+        Ok(())
+    }
+}
+
+/// Each solution is a series of graphs.
+fn solve_systems(runtime: &Runtime) -> Result<(), LinalgError> {
+    let (definite, random) = (PositiveDefinite::new(7, 1), Random::new(3));
+    let over = |layout: Layout| {
+        let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
+        layout.distributed(grid, runtime.rank()).unwrap()
+    };
+    let lower = over(Layout::lower(7, 2).unwrap());
+    let [whole, sides] = [7, 2].map(|cols| over(Layout::general(7, cols, 2).unwrap()));
+    let b = TiledMatrix::<f64>::from_entries(sides, &random);
+    for layout in [lower, whole] {
+        TiledMatrix::from_entries(layout, &definite).solve(&b, runtime)?;
+    }
+    let a = TiledMatrix::<f64>::from_entries(whole, &random);
+    a.least_squares(&b, runtime)?;
+    a.inverse(runtime)?;
+    Ok(())
+}
+
+/// Each rank knew how its own part of such a series is joined, and was asked for all.
+#[test]
+fn a_series_over_ranks_is_verified_if_the_environment_asks() {
+    let name = "a_series_over_ranks_is_verified_if_the_environment_asks";
+    for (asked, ends) in [
+        ("0", "run with 6 tasks"),
+        ("1", "refused: 2 reads slot 0 of numbers, which 2 replaces"),
+    ] {
+        let mut program = program(name, || {
+            let solved = launch(ranks(2), solve_systems);
+            let ran = launch(ranks(2), |runtime| {
+                let lies = [(); 2].map(|()| Unordered(Store::new("numbers", [0])));
+                let series = Erased::series(lies.iter().map(Erased::new), 0..2)?;
+                runtime.run_across(&series)
+            });
+            match (solved, ran) {
+                (Err(fault), _) => println!("\nno solution: {fault}"),
+                (Ok(()), Ok(report)) => println!("\nrun with {} tasks", report.tasks),
+                (Ok(()), Err(fault)) => println!("\nrefused: {fault}"),
+            }
+            ExitCode::SUCCESS
+        });
+        program.env("DATAFLOW_VERIFY", asked);
+        let output = ended(program);
+        assert!(count(&output, ends) >= 1, "{asked}: {}", told(&output));
     }
 }
