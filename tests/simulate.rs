@@ -1,5 +1,7 @@
 //! The example `simulate`, run as a user would, on machines that this test describes.
 
+mod built;
+
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,11 +47,9 @@ impl Drop for Machine {
     }
 }
 
-/// Runs the example that was built beside this test: exit status, standard output and error.
+/// Runs the example: exit status, standard output and error.
 fn simulate(input: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let mut command = Command::new(profile.join("examples/simulate"));
+    let mut command = Command::new(built::example("simulate"));
     command.arg("--input").arg(input).args(arguments);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -5,6 +5,7 @@
 //! Without it, or without the feature `hwloc`, the collection is not looked at, and that is said
 //! aloud.
 
+mod built;
 #[path = "../examples/distances/pairs.rs"]
 mod pairs;
 
@@ -37,23 +38,14 @@ fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
     run_example("topology", arguments, environment)
 }
 
-/// Runs an example that was built beside this test.
 fn run_example(example: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let program = profile.join("examples").join(example);
-    let mut command = Command::new(&program);
+    let mut command = Command::new(built::example(example));
     command.args(arguments).stdin(Stdio::null());
     for variable in FOREIGN {
         command.env_remove(variable);
     }
     let output = command.envs(environment.iter().copied()).output();
-    let output = output.unwrap_or_else(|error| {
-        panic!(
-            "{}: {error} (cargo build --examples makes it)",
-            program.display()
-        )
-    });
+    let output = output.unwrap_or_else(|error| panic!("{example}: {error}"));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ended {
         status: output.status.code().unwrap_or(-1),

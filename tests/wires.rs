@@ -5,16 +5,18 @@
 
 #![cfg(target_os = "linux")]
 
+mod built;
 #[path = "../crates/dataflow-mpi/tests/hosts/mod.rs"]
 mod hosts;
 
+use built::example;
 use dataflow::{Runtime, launch};
 use hosts::{ADDRESSES, Hosts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -63,13 +65,6 @@ const EXAMPLES: [Example; 26] = [
     ("ldlt", "--n 100 --nb 16 --threads 1 --check", FACTOR, SOME),
     ("floyd_warshall", "--n 100 --nb 16 --threads 1 --check", &["digest", "differing"], SOME),
 ];
-
-/// An example that was built beside this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    profile.join("examples").join(name)
-}
 
 fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &str) -> Command {
     let mut command = Command::new(program);

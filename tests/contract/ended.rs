@@ -1,9 +1,11 @@
 //! An example that has run: what it said, and how it ended.
 
+use crate::built;
 use serde_json::Value;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The keys of every example, in their order.
 pub const KEYS: [&str; 25] = [
@@ -42,40 +44,25 @@ pub struct Ended {
     pub seconds: f64,
 }
 
-/// Runs an example that was built beside this test.
+/// Runs an example.
 pub fn run(example: &str, arguments: &[&str]) -> Ended {
-    let program = program(example);
-    ended(Command::new(&program).args(arguments), &program)
+    ended(Command::new(built::example(example)).args(arguments))
 }
 
 /// The same after a command of the shell, such as one that sets a limit.
 pub fn run_with(before: &str, example: &str, arguments: &[&str]) -> Ended {
-    let program = program(example);
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{before} && exec \"$0\" \"$@\"")]);
-    ended(shell.arg(&program).args(arguments), &program)
+    ended(shell.arg(built::example(example)).args(arguments))
 }
 
-fn program(example: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    profile.join("examples").join(example)
-}
-
-fn ended(command: &mut Command, program: &Path) -> Ended {
+fn ended(command: &mut Command) -> Ended {
     for name in ["THREADS", "BIND", "POLICY", "TRACE"] {
         command.env_remove(format!("DATAFLOW_{name}"));
     }
     let began = Instant::now();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| {
-            panic!(
-                "{}: {error} (cargo build --examples makes it)",
-                program.display()
-            )
-        });
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ended {
         status: output.status.code().unwrap_or(-1),
@@ -210,4 +197,20 @@ pub fn matrices() -> Option<PathBuf> {
 
 pub fn json(path: PathBuf) -> Vec<Value> {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn an_example_that_is_older_than_one_of_its_sources_is_not_tried() {
+    let (source, program) = (written("a source.rs", ""), written("program", ""));
+    let list = format!("{program}: {}\n", source.replace(' ', "\\ "));
+    written("program.d", &list);
+    let program = Path::new(&program);
+    assert_eq!(built::outdated(program), None);
+    let later = SystemTime::now() + Duration::from_secs(60);
+    let file = File::options().write(true).open(&source).unwrap();
+    file.set_modified(later).unwrap();
+    let names = |fault: String| fault.contains(&source);
+    assert!(built::outdated(program).is_some_and(names));
+    std::fs::remove_file(&source).unwrap();
+    assert!(built::outdated(program).is_some_and(names));
 }

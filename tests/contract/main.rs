@@ -4,6 +4,8 @@
 //! `DATAFLOW_DATA` names a folder that holds `matrices/`; without it the tests of the collection
 //! check nothing, and say so.
 
+#[path = "../built/mod.rs"]
+mod built;
 mod cholesky;
 mod ended;
 mod every;
