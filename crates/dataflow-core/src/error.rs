@@ -237,7 +237,7 @@ pub enum Kind {
     RankLost,
     /// Ranks repeat a step together, and it failed on another of them, which has the reason.
     StepFailed,
-    /// What arrived from another rank cannot be understood.
+    /// What arrived from another rank cannot be understood, or a datum is not as long as it says.
     Malformed,
     /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
     /// the program was built without MPI.
@@ -420,14 +420,21 @@ impl Error {
         Error { task, ..error }
     }
 
-    /// The error that another rank has sent.
-    pub(crate) fn of_failure(failure: Failure) -> Self {
+    /// The error that another rank has sent; `named` shows the task of a failure that has only its name.
+    pub(crate) fn of_failure(
+        failure: Failure,
+        named: impl FnOnce(&Failure) -> Option<String>,
+    ) -> Self {
         // A body may give its failure any name, also that of a kind.
         let kind = match failure.of_body {
             true => Kind::TaskFailed,
             false => Kind::of_name(&failure.kind),
         };
-        let task = (!failure.task.is_empty()).then_some(failure.task);
+        let task = match failure.task.is_empty() {
+            true if failure.name.is_empty() => None,
+            true => named(&failure),
+            false => Some(failure.task),
+        };
         Error {
             name: failure.kind.into(),
             rank: Some(failure.rank),

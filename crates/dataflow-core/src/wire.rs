@@ -35,7 +35,7 @@ pub struct Failure {
     pub rank: Rank,
     /// The kind, in snake_case.
     pub kind: String,
-    /// The task as its `Debug` prints it; empty if none.
+    /// The task as its `Debug` prints it; empty if there is none, or who found the failure knows only its name.
     pub task: String,
     /// What happened.
     pub message: String,

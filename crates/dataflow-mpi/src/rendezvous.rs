@@ -10,7 +10,8 @@
 //!
 //! # Law
 //! Room is made before it is asked for. Asked-for bytes never exceed the window, or one part. A
-//! datum that was unclaimed is given out once, whole, in order.
+//! datum that was unclaimed is given out once, whole, in order; as many bytes as were announced, whatever
+//! it has.
 
 use crate::broadcast::{BranchReach, TreeShape};
 use crate::transport::{KeepAlive, Load, Payload, Room};
@@ -57,7 +58,9 @@ impl Duty {
     }
 }
 
-struct OfferedDatum {
+/// A datum that was announced.
+pub struct OfferedDatum {
+    task: WireName,
     cargo: Arc<dyn Cargo>,
     /// Made when the first part is asked for: until then nothing is packed.
     load: Option<Load>,
@@ -67,16 +70,58 @@ struct OfferedDatum {
     held: Option<KeepAlive>,
 }
 
-impl Unclaimed {
-    /// Keeps a datum until `to` asks for it.
-    pub fn put(&mut self, to: Rank, (number, position): (u32, u16), cargo: Arc<dyn Cargo>) {
-        let offered = OfferedDatum {
-            size: cargo.size(),
+impl OfferedDatum {
+    /// An output of a task, which says that it has so many bytes.
+    pub fn new(task: WireName, cargo: Arc<dyn Cargo>, size: usize) -> Self {
+        OfferedDatum {
+            task,
             cargo,
             load: None,
             given: 0,
+            size,
             held: None,
+        }
+    }
+
+    /// It, packed if it has to be.
+    fn packed(&self) -> Result<Load, WrongSize> {
+        let load = Load::new(self.cargo.clone());
+        let (said, has) = (self.size, load.length());
+        if has == said {
+            return Ok(load);
+        }
+        let task = self.task.clone();
+        Err(WrongSize { task, said, has })
+    }
+
+    /// It, ready to be sent; if it is not as long as it said, zeros that are, and when they are made, word of that.
+    fn loaded(&mut self) -> (Load, Option<WrongSize>) {
+        if let Some(load) = &self.load {
+            return (load.clone(), None);
+        }
+        let (load, wrong) = match self.packed() {
+            Ok(load) => (load, None),
+            Err(wrong) => (Load::Packed(vec![0; wrong.said].into()), Some(wrong)),
         };
+        self.load = Some(load.clone());
+        (load, wrong)
+    }
+}
+
+/// A datum is not as long as it said: a fault of the program, not of ranks.
+#[derive(Debug)]
+pub struct WrongSize {
+    /// The task whose output it is.
+    pub task: WireName,
+    /// So many bytes were announced.
+    pub said: usize,
+    /// So many there are.
+    pub has: usize,
+}
+
+impl Unclaimed {
+    /// Keeps a datum until `to` asks for it.
+    pub fn put(&mut self, to: Rank, (number, position): (u32, u16), offered: OfferedDatum) {
         self.data.insert((to, number, position), offered);
     }
 
@@ -126,6 +171,13 @@ impl Unclaimed {
         self.data.into_values().for_each(drop_quietly);
     }
 
+    /// Whether any of what nobody has asked for yet is not as long as it said: each is packed for that, if it has
+    /// to be.
+    pub fn wrong_size(&self) -> Option<WrongSize> {
+        let mut unasked = self.data.values().filter(|offered| offered.load.is_none());
+        unasked.find_map(|offered| offered.packed().err())
+    }
+
     /// Whether nobody has anything to ask for.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
@@ -137,11 +189,11 @@ impl Unclaimed {
         self.data.range(of_it).next().is_some()
     }
 
-    /// What a rank asks for.
+    /// What a rank asks for; with the first part of a datum, whether that is as long as it said.
     ///
     /// # Errors
     /// If it was not announced, or was given out before.
-    pub fn give(&mut self, to: Rank, get: &Get) -> Result<Payload, Malformed> {
+    pub fn give(&mut self, to: Rank, get: &Get) -> Result<(Payload, Option<WrongSize>), Malformed> {
         let key = (to, get.number, get.position);
         let unknown = |what: String| {
             Malformed(format!(
@@ -161,15 +213,13 @@ impl Unclaimed {
             drop_each_flow(duty.parcel);
         }
         offered.given += length;
-        let load = offered
-            .load
-            .get_or_insert_with(|| Load::new(offered.cargo.clone()));
+        let (load, wrong) = offered.loaded();
         let payload = load.part(offset..offset + length);
         if offered.given < offered.size {
-            return Ok(payload);
+            return Ok((payload, wrong));
         }
         let held = self.data.remove(&key).and_then(|offered| offered.held);
-        Ok(payload.holding(held))
+        Ok((payload.holding(held), wrong))
     }
 }
 

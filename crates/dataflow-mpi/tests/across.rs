@@ -327,6 +327,116 @@ fn a_failing_body_is_the_same_error_on_every_rank() {
     }
 }
 
+/// So many numbers and so many more; but its size is that of the first.
+#[derive(Clone)]
+struct TwoFields([usize; 2]);
+
+impl Datum for TwoFields {}
+
+impl Wire for TwoFields {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+    fn size(&self) -> usize {
+        8 * self.0[0]
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![0; 8 * (self.0[0] + self.0[1])])
+    }
+    fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
+        Ok(TwoFields([body.bytes().len() / 8, 0]))
+    }
+}
+
+/// Rank 0 makes such a datum, and each other rank reads it.
+struct Handing {
+    fields: [usize; 2],
+    n_ranks: u32,
+}
+
+task_names! {
+    enum HandingTask { Make {}, Read { on } }
+}
+use HandingTask::{Make, Read};
+
+impl TaskSpace for Handing {
+    type Task = HandingTask;
+    type Datum = TwoFields;
+
+    fn describe(&self, about: &mut Description) {
+        about.class("Make").new_flow("DATUM");
+        about.class("Read").read("DATUM");
+    }
+
+    fn tasks(&self, on: Rank) -> impl Iterator<Item = HandingTask> + Send {
+        let all = std::iter::once(Make {}).chain((1..self.n_ranks).map(|on| Read { on }));
+        all.filter(move |&task| self.rank(task) == on)
+    }
+
+    fn rank(&self, task: HandingTask) -> Rank {
+        match task {
+            Make {} => Rank(0),
+            Read { on } => Rank(on),
+        }
+    }
+
+    fn inputs(&self, task: HandingTask, from: &mut impl Inputs<Self>) {
+        if let Read { .. } = task {
+            from.task(0, Make {}, 0);
+        }
+    }
+
+    fn successors(&self, task: HandingTask, to: &mut impl Successors<Self>) {
+        if let Make {} = task {
+            to.range(0, 1..self.n_ranks, |on| Read { on }, 0);
+        }
+    }
+
+    fn run(&self, task: HandingTask, flows: &mut Flows<'_, TwoFields>) -> Result<(), TaskError> {
+        if let Make {} = task {
+            let [datum] = flows.slots();
+            datum.put(TwoFields(self.fields));
+        }
+        Ok(())
+    }
+}
+
+/// `size` counted one of two fields. While the datum was small the error named no task; where it was large the
+/// reader got the first field and an empty second one, and all was well.
+#[test]
+fn a_datum_that_is_not_as_long_as_it_says_is_an_error_that_names_its_task_and_the_next_run_works() {
+    for (n_ranks, fields) in [(2, 100), (2, 600), (6, 600), (6, 20_000)] {
+        let settings = Settings::default();
+        let story = in_world(
+            Weather::default(),
+            n_ranks,
+            &settings,
+            move |here, world| {
+                let workers = VirtualWorkers::new(world, here.rank(), 2);
+                let on = Context::new(&workers).across(&here);
+                [[fields; 2], [fields, 0]].map(|fields| {
+                    let n_ranks = n_ranks as u32;
+                    run_across(&Handing { fields, n_ranks }, &on).map(|_| ())
+                })
+            },
+        );
+        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+        let text = format!(
+            "a datum said that it has {} bytes and has {} (task Make on rank 0)",
+            8 * fields,
+            16 * fields
+        );
+        for [wrong, good] in story.told {
+            let error = wrong.expect_err("it is too long");
+            assert_eq!(
+                (error.kind(), error.to_string()),
+                (Kind::Malformed, text.clone())
+            );
+            good.unwrap();
+        }
+    }
+}
+
 /// It was told as a stall of another rank, which waited for what the cancelled one no longer sent.
 #[test]
 fn a_run_that_one_rank_cancels_is_cancelled_on_every_rank() {

@@ -44,8 +44,8 @@ pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
 
 use crate::data::{Datum, RunNumber};
-use crate::error::{Error, Kind};
-use crate::port::{Executor, Line, Wire};
+use crate::error::{Error, Kind, shown};
+use crate::port::{Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
@@ -173,10 +173,10 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
 /// # Errors
 /// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
 /// [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
-/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, and a slot
-/// of a [`Store`](crate::data::Store) may be empty at first: if its datum was being sent, it comes home
-/// when the transport lets go of it, at the latest when the messengers of both ranks are gone. What MPI
-/// never lets go does not come home.
+/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, unless a datum
+/// was not as long as it [said](Wire::size), and a slot of a [`Store`](crate::data::Store) may be empty at
+/// first: if its datum was being sent, it comes home when the transport lets go of it, at the latest when the
+/// messengers of both ranks are gone. What MPI never lets go does not come home.
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
     space: &S,
     on: &dyn Executor,
@@ -234,11 +234,13 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let seconds = start.elapsed().as_secs_f64();
     trace::add(&opened, mail.noted());
     trace::close(opened, space, rank);
+    // A courier knows tasks by their names as ranks send them.
+    let named = |failure: &Failure| space.named_by(&failure.name).map(|task| shown(&task));
     match (closed?, own) {
         (None, Ok(report)) => Ok(Report { seconds, ..report }),
-        (Some(failure), Ok(_)) => Err(Error::of_failure(failure)),
+        (Some(failure), Ok(_)) => Err(Error::of_failure(failure, named)),
         (agreed, Err((failure, own))) => {
-            let error = Error::of_failure(agreed.unwrap_or(failure));
+            let error = Error::of_failure(agreed.unwrap_or(failure), named);
             Err(match error.rank() == Some(rank) {
                 true => error.with_source_of(own),
                 false => error,

@@ -356,7 +356,8 @@ pub trait Wire: Datum {
     /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
     fn head(&self) -> Head;
 
-    /// How many bytes [`body`](Self::body) has.
+    /// How many bytes [`body`](Self::body) has. If it has more or fewer the run fails, as
+    /// [`Malformed`](crate::Kind::Malformed).
     fn size(&self) -> usize;
 
     /// The payload: where it lies, or packed for the purpose.

@@ -31,6 +31,12 @@ impl Depot {
         let is_free = self.run.stopped || !self.run.unclaimed.has_duties();
         if self.run.closed && !self.run.accounted && settled && is_free {
             self.run.accounted = true;
+            // What turned out only when it is asked for would come too late.
+            if !self.run.stopped
+                && let Some(wrong) = self.run.unclaimed.wrong_size()
+            {
+                self.wrong_size(wrong);
+            }
             let failure = self.run.failure.clone();
             self.run
                 .closing

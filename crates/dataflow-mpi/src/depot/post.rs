@@ -7,7 +7,7 @@
 use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
 use crate::failure;
-use crate::rendezvous::{Complete, Duty, drop_each_flow};
+use crate::rendezvous::{Complete, Duty, OfferedDatum, WrongSize, drop_each_flow};
 use crate::wire::{Activate, ActivatedFlow, Announced, Message, Onward};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
@@ -75,9 +75,11 @@ impl Depot {
                 shape,
                 receipt,
             };
-            let number = self.send(parcel, leg);
-            // Of a datum that was not as it said the run has stopped, and nobody confirms it.
-            if receipt && !self.run.stopped {
+            // Of a datum that is not as it said the run has stopped, and nothing more of it is said.
+            let Some(number) = self.send(parcel, leg) else {
+                break;
+            };
+            if receipt {
                 self.run.receipts.insert((branch.to, number), None);
                 expected.push((branch.to, number));
             }
@@ -119,23 +121,25 @@ impl Depot {
         drop_each_flow(parcel);
     }
 
-    /// Says a parcel to one rank; its number on the way there.
-    fn send(&mut self, parcel: &Parcel, leg: Leg<'_>) -> u32 {
+    /// Says a parcel to one rank; its number on the way there, unless the run has stopped for one of its data.
+    fn send(&mut self, parcel: &Parcel, leg: Leg<'_>) -> Option<u32> {
         let Branch { to, below } = leg.branch;
         let peer = self.run.peer(*to);
         let number = peer.sent;
         peer.sent = peer.sent.wrapping_add(1);
-        let flows = parcel
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(position, (flow, cargo))| ActivatedFlow {
+        let flows = parcel.flows.iter().enumerate();
+        let flows = flows.map(|(position, (flow, cargo))| {
+            let place = (number, position as u16);
+            let cargo = cargo.as_ref();
+            ActivatedFlow {
                 flow: *flow,
-                datum: cargo
-                    .as_ref()
-                    .map(|cargo| self.announced(*to, (number, position as u16), cargo)),
-            });
+                datum: cargo.map(|cargo| self.announced(*to, place, &parcel.task, cargo)),
+            }
+        });
         let flows = flows.collect();
+        if self.run.stopped {
+            return None;
+        }
         let onward = Onward {
             is_binary: leg.shape == TreeShape::Binary,
             below: below.iter().map(|rank| rank.0).collect(),
@@ -159,7 +163,7 @@ impl Depot {
         if self.run.followed.is_some() {
             self.leaves(&parcel.task, leg.branch, number);
         }
-        number
+        Some(number)
     }
 
     /// A parcel that was said to one rank is on its way out.
@@ -173,11 +177,12 @@ impl Depot {
         }
     }
 
-    /// One datum of a parcel.
+    /// One datum of a parcel, which is an output of this task.
     fn announced<'c>(
         &mut self,
         to: Rank,
         place: (u32, u16),
+        task: &WireName,
         cargo: &'c Arc<dyn Cargo>,
     ) -> Announced<'c> {
         let size = cargo.size();
@@ -187,11 +192,12 @@ impl Depot {
             let under_way = credit.under_way();
             self.counters.peak_inline_bytes = self.counters.peak_inline_bytes.max(under_way);
             self.counters.inline_bytes += size as u64;
-            Some(self.checked(cargo.body(), size))
+            Some(self.checked(cargo.body(), size, task))
         } else {
             self.counters.fetched_bytes += size as u64;
             self.run.deeds.announced += 1;
-            self.run.unclaimed.put(to, place, cargo.clone());
+            let offered = OfferedDatum::new(task.clone(), cargo.clone(), size);
+            self.run.unclaimed.put(to, place, offered);
             None
         };
         Announced {
@@ -201,16 +207,13 @@ impl Depot {
         }
     }
 
-    /// The body of a cargo, if it is as long as was said.
-    fn checked<'c>(&mut self, body: Cow<'c, [u8]>, size: usize) -> Cow<'c, [u8]> {
-        if body.len() == size {
-            return body;
+    /// The body of an output of this task; if it is not as long as was said the run stops.
+    fn checked<'c>(&mut self, body: Cow<'c, [u8]>, said: usize, task: &WireName) -> Cow<'c, [u8]> {
+        let has = body.len();
+        if has != said {
+            let task = task.clone();
+            self.wrong_size(WrongSize { task, said, has });
         }
-        let text = format!(
-            "a datum said that it has {size} bytes and has {}",
-            body.len()
-        );
-        self.fault(failure(self.rank, "malformed", text));
-        Cow::Owned(vec![0; size])
+        body
     }
 }

@@ -4,6 +4,7 @@ use super::{Action, Depot, Phase, Refused};
 use crate::failure;
 use crate::family::TreePlace;
 use crate::outbox::Haste;
+use crate::rendezvous::WrongSize;
 use crate::transport::Bonds;
 use crate::wire::Message;
 use dataflow_core::port::Failure;
@@ -27,6 +28,15 @@ impl Depot {
             self.actions.push_back(Action::Stop(failure.clone()));
         }
         self.abort(failure);
+    }
+
+    /// The same of a datum that is not as long as it said.
+    pub(super) fn wrong_size(&mut self, WrongSize { task, said, has }: WrongSize) {
+        let text = format!("a datum said that it has {said} bytes and has {has}");
+        self.fault(Failure {
+            name: task,
+            ..failure(self.rank, "malformed", text)
+        });
     }
 
     /// Nothing of the run is delivered any more.

@@ -285,24 +285,11 @@ fn what_is_not_understood_or_comes_from_elsewhere_breaks_the_run_on_both_ranks()
 
 #[test]
 fn a_parcel_to_nobody_or_a_datum_that_lies_about_its_size_stops_the_run() {
-    struct Liar;
-    impl Cargo for Liar {
-        fn head(&self) -> SmallVec<[u8; 32]> {
-            SmallVec::new()
-        }
-        fn size(&self) -> usize {
-            5
-        }
-        fn body(&self) -> Cow<'_, [u8]> {
-            Cow::Borrowed(&[0; 4])
-        }
-    }
-    let mut lying = parcel(1, &[]);
-    lying.flows.push((0, Some(Arc::new(Liar))));
     for (parcel, kind) in [
         (parcel(0, &[]), "no_such_rank"),
         (parcel(2, &[]), "no_such_rank"),
-        (lying, "malformed"),
+        (lying(5, 4), "malformed"),
+        (lying(4, 5), "malformed"),
     ] {
         let mut depots = pair(LIMITS);
         open(&mut depots);
@@ -320,6 +307,85 @@ fn a_parcel_to_nobody_or_a_datum_that_lies_about_its_size_stops_the_run() {
                 .is_ok_and(|failure| failure.as_ref().is_some_and(|failure| failure.kind == kind))
         }));
     }
+}
+
+/// Says that it has so many bytes, and has so many.
+struct Liar(usize, usize);
+
+impl Cargo for Liar {
+    fn head(&self) -> SmallVec<[u8; 32]> {
+        SmallVec::new()
+    }
+    fn size(&self) -> usize {
+        self.0
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![1; self.1])
+    }
+}
+
+fn lying(says: usize, has: usize) -> Parcel {
+    let mut lying = parcel(1, &[]);
+    lying.flows.push((0, Some(Arc::new(Liar(says, has)))));
+    lying
+}
+
+/// Of too long a datum the receiver got the beginning, and nobody knew; too short a one broke all later runs,
+/// and the error named its tag.
+#[test]
+fn a_datum_that_is_asked_for_and_lies_about_its_size_fails_the_run_and_no_other() {
+    for (message_bytes, has) in [
+        (1 << 20, 9_000),
+        (1 << 20, 20_000),
+        (64, 9_000),
+        (64, 20_000),
+    ] {
+        let mut depots = pair(MessageLimits {
+            message_bytes,
+            ..LIMITS
+        });
+        open(&mut depots);
+        depots[0].post(lying(10_000, has), false);
+        exchange(&mut depots);
+        let text = format!("a datum said that it has 10000 bytes and has {has}");
+        for closed in close(&mut depots) {
+            let failure = closed.expect("ranks go on").expect("the run has failed");
+            let expected = ("malformed", &text[..], &[7][..]);
+            let told = (&failure.kind[..], &failure.message[..], &failure.name[..]);
+            assert_eq!(told, expected);
+        }
+        open(&mut depots);
+        assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+    }
+}
+
+/// Its account said that all was well, and was under way when the datum was asked for.
+#[test]
+fn a_rank_that_accounts_for_itself_knows_whether_its_data_are_as_long_as_they_say() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    // The word of the failure comes later than the data, and too late.
+    let is_late = |message: &Message<'_>| matches!(message, Message::Abort(_));
+    depots[0].tamper(Box::new(move |_, _, message| {
+        usize::from(!is_late(message))
+    }));
+    depots[0].post(lying(10_000, 20_000), false);
+    depots[0].close(None);
+    exchange(&mut depots);
+    depots[1].close(None);
+    let told = exchange(&mut depots);
+    let fails = |(_, action): &(usize, Action)| matches!(action, Action::Closed(Ok(Some(_))));
+    assert!(told.len() == 2 && told.iter().all(fails), "both are told");
+}
+
+#[test]
+fn nothing_more_is_said_of_a_parcel_whose_datum_lies_about_its_size() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(lying(5, 4), false);
+    exchange(&mut depots);
+    let came = depots[1].run.peer(Rank(0)).came;
+    assert!(came == 0 && !depots[1].is_broken(), "{came}");
 }
 
 /// Once the receiver panicked, and the error named it.

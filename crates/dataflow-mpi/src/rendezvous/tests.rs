@@ -21,6 +21,11 @@ impl Cargo for Packed {
     }
 }
 
+fn offered(bytes: Vec<u8>) -> OfferedDatum {
+    let size = bytes.len();
+    OfferedDatum::new(smallvec![7], Arc::new(Packed(bytes)), size)
+}
+
 fn parcel(number: u32, n_flows: u16) -> Complete {
     let arrival = Arrival {
         task: smallvec![number],
@@ -91,13 +96,14 @@ fn so_many_are_asked_for_at_most_however_small_they_are() {
 fn a_datum_too_long_for_the_transport_comes_in_parts_and_whole() {
     let (mut wanted, mut unclaimed) = (Wanted::new(1, 7, 2), Unclaimed::default());
     let bytes: Vec<u8> = (0..50).collect();
-    unclaimed.put(Rank(0), (3, 0), Arc::new(Packed(bytes.clone())));
+    unclaimed.put(Rank(0), (3, 0), offered(bytes.clone()));
     announce(&mut wanted, 3, 0, &[50]);
     let mut parts = 0;
     loop {
         let (from, get, mut room) = wanted.ask(&Heap, Duration::ZERO).unwrap();
         assert!(wanted.bytes_under_way() <= 7);
-        let payload = unclaimed.give(Rank(0), &get).unwrap();
+        let (payload, wrong) = unclaimed.give(Rank(0), &get).unwrap();
+        assert!(wrong.is_none(), "{wrong:?}");
         let filled = room.fill(&payload);
         parts += 1;
         match wanted.arrived(from, get.tag, room, filled).unwrap() {
@@ -147,7 +153,7 @@ fn data_that_were_not_asked_for_or_have_another_length_are_refused() {
 #[test]
 fn a_datum_is_given_once_in_order_and_to_whom_it_was_announced() {
     let mut unclaimed = Unclaimed::default();
-    unclaimed.put(Rank(2), (1, 0), Arc::new(Packed(vec![0; 10])));
+    unclaimed.put(Rank(2), (1, 0), offered(vec![0; 10]));
     let get = |number, offset, length| Get {
         number,
         position: 0,
@@ -172,7 +178,7 @@ fn a_datum_is_given_once_in_order_and_to_whom_it_was_announced() {
 fn a_duty_can_be_handed_back_once_and_only_before_anything_of_it_was_asked_for() {
     let mut unclaimed = Unclaimed::default();
     for number in 0..3 {
-        unclaimed.put(Rank(2), (number, 0), Arc::new(Packed(vec![0; 10])));
+        unclaimed.put(Rank(2), (number, 0), offered(vec![0; 10]));
         let parcel = Parcel {
             to: smallvec![Rank(3)],
             task: smallvec![number],

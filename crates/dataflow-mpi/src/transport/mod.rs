@@ -213,6 +213,15 @@ impl Load {
         packed.map_or(Load::Lent(cargo), Load::Packed)
     }
 
+    /// How many bytes it has, whatever was said.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Load::Lent(cargo) if cargo.is_blank() => cargo.size(),
+            Load::Lent(cargo) => cargo.body().len(),
+            Load::Packed(bytes) => bytes.len(),
+        }
+    }
+
     /// Part of it, on its way.
     pub fn part(&self, range: Range<usize>) -> Payload {
         Payload {
