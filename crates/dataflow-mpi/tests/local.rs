@@ -212,7 +212,8 @@ fn a_panic_while_messages_are_moved_is_an_error_on_every_rank() {
             }
         });
         for text in texts {
-            assert_eq!(text, "rank 0 panicked while it moved messages");
+            let expected = "rank 0 panicked while it moved messages: not a word on the screen";
+            assert_eq!(text, expected);
         }
     }
 }
@@ -256,7 +257,7 @@ fn a_panic_while_a_datum_is_posted_is_an_error_on_every_rank_also_where_posts_wa
         };
         thread::spawn(post_and_close);
         let texts = told.recv_timeout(Duration::from_secs(20));
-        let expected = "rank 0 panicked while it moved messages";
+        let expected = "rank 0 panicked while it moved messages: not a word on the screen";
         assert_eq!(texts, Ok(vec![expected.to_string(); 2]), "{blocking}");
     }
 }

@@ -144,7 +144,8 @@ pub fn drop_quietly<T>(value: T) {
 }
 
 /// What a panic says.
-pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
+#[doc(hidden)]
+pub fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("(no text)")

@@ -33,10 +33,8 @@ pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{BytesRead, Common, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
-pub use guard::{OfThread, drop_quietly};
-pub(crate) use guard::{
-    buried, depth, guarded, is_inside, refuse_too_deep, replace_depth, text_of,
-};
+pub use guard::{OfThread, drop_quietly, text_of};
+pub(crate) use guard::{buried, depth, guarded, is_inside, refuse_too_deep, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};

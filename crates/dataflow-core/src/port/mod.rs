@@ -15,6 +15,8 @@ mod rayon;
 mod shuffled;
 mod told;
 
+#[doc(hidden)]
+pub use crate::engine::text_of;
 pub use crate::engine::{Best, Next, OfThread, Offer, drop_quietly};
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;

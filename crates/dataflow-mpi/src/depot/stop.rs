@@ -90,9 +90,10 @@ impl Depot {
             self.say_to_present(far, &message);
         }
     }
-    /// What an inbox does when it is told of messages has panicked.
-    pub fn panicked(&mut self) {
-        let text = format!("{} panicked while it moved messages", self.rank);
+
+    /// Code of the program that is called while messages move has panicked, and said this.
+    pub fn panicked(&mut self, text: &str) {
+        let text = format!("{} panicked while it moved messages: {text}", self.rank);
         self.broke(failure(self.rank, "malformed", text));
     }
 

@@ -34,6 +34,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
+use dataflow_core::port::text_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,8 +133,8 @@ impl MessageProgress {
         let outer = MOVING.replace(true);
         let moved = caught(|| self.move_all(moving, haste, now));
         MOVING.set(outer);
-        moved.unwrap_or_else(|| {
-            moving.panicked();
+        moved.unwrap_or_else(|text| {
+            moving.panicked(&text);
             moving.due = Some(now);
             true
         })
@@ -197,10 +198,13 @@ impl MessageProgress {
     }
 }
 
-/// What this answers; none if it panics. What it threw might panic again when it is dropped: it is left.
-fn caught<R>(call: impl FnOnce() -> R) -> Option<R> {
-    let called = catch_unwind(AssertUnwindSafe(call));
-    called.map_err(std::mem::forget).ok()
+/// What this answers, or what its panic says. What it threw might panic again when it is dropped: it is left.
+fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = text_of(&*panic).to_owned();
+        std::mem::forget(panic);
+        text
+    })
 }
 
 #[cfg(test)]

@@ -82,16 +82,16 @@ impl MoverState {
             Command::Post(_, answer) => answer.clone(),
             _ => None,
         };
-        if caught(|| self.carry_out(command, now)).is_none() {
-            self.panicked();
+        if let Err(text) = caught(|| self.carry_out(command, now)) {
+            self.panicked(&text);
             poster.into_iter().for_each(|poster| poster.give(()));
         }
     }
 
-    /// Foreign code has panicked: ranks cannot go on together. Of the data that are dropped now others may
-    /// panic, too; all has been said before.
-    pub fn panicked(&mut self) {
-        caught(|| self.depot.panicked());
+    /// Foreign code has panicked, and this is what it says: ranks cannot go on together. Of the data that are
+    /// dropped now others may panic, too; all has been said before.
+    pub fn panicked(&mut self, text: &str) {
+        caught(|| self.depot.panicked(text)).ok();
     }
 
     fn carry_out(&mut self, command: Command, now: Duration) {
@@ -121,11 +121,12 @@ impl MoverState {
                 self.release_posters();
             }
             Command::Close(own, answer) => {
+                // First: if the inbox panics, whoever closes is told.
+                self.closed = Some(answer);
+                self.depot.close(own);
                 if let Some(inbox) = &self.inbox {
                     self.depot.pulse(inbox.pulse());
                 }
-                self.closed = Some(answer);
-                self.depot.close(own);
             }
         }
     }

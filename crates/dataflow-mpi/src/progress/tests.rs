@@ -492,6 +492,48 @@ fn what_an_inbox_throws_may_panic_as_it_is_dropped() {
     assert!(failure.message.contains("rank 1 panicked"), "{failure:?}");
 }
 
+/// An engine that panics when it is asked how far it is.
+struct Heartless;
+
+impl Inbox for Heartless {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        resume_unwind(quiet())
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}
+
+/// Whoever closed waited for ever; and the thread, which looks whether workers are at work, ended.
+#[test]
+fn an_inbox_that_panics_when_it_is_asked_how_far_it_is_ends_the_run_with_what_that_says() {
+    let ranks = ranks(2, Duration::ZERO);
+    let here = &ranks[0];
+    for (rank, inbox) in ranks.iter().zip([true, false]) {
+        let inbox: Arc<dyn Inbox> = match inbox {
+            true => Arc::new(Heartless),
+            false => Arc::<Told>::default(),
+        };
+        let answer = Promise::new(&*rank.host);
+        let open = Command::Open(Terms::default(), inbox, answer);
+        rank.progress.command(open);
+    }
+    move_all(&ranks);
+    here.progress.look();
+    assert!(rests(&here.progress));
+    let closed = Promise::new(&*here.host);
+    let close = Command::Close(None, closed.clone());
+    here.progress.command(close);
+    move_all(&ranks);
+    let Some(Err(failure)) = closed.take() else {
+        panic!("whoever closes waits, or all is well")
+    };
+    assert!(
+        failure.message.ends_with("not a word on the screen"),
+        "{failure:?}"
+    );
+}
+
 /// Posts data of rank 0 and then a wrong one, all at once.
 fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Unsized) {
     let ranks = ranks(2, Duration::ZERO);
@@ -523,7 +565,13 @@ fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Unsized) {
     let Some(Err(failure)) = closed.take() else {
         panic!("whoever closes waits, or all is well")
     };
-    assert!(failure.message.contains("rank 0 panicked"), "{failure:?}");
+    let said = failure
+        .message
+        .strip_prefix("rank 0 panicked while it moved messages: ");
+    assert!(
+        matches!(said, Some("not a word on the screen" | "(no text)")),
+        "{failure:?}"
+    );
     assert_eq!(lock(&told[1].0).take(), Some(failure));
 }
 

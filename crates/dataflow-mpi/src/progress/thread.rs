@@ -7,8 +7,8 @@
 //! # Law
 //! It sleeps without using the processor while no run is open.
 
-use super::MessageProgress;
 use super::moving::MoverState;
+use super::{MessageProgress, caught};
 use crate::host::Turn;
 use crate::outbox::Haste;
 use crate::settings::{Drive, RAREST_BEAT};
@@ -150,7 +150,8 @@ impl MessageProgress {
     fn is_rank_idle(&self) -> Option<bool> {
         let is_idle = |moving: &mut MoverState| {
             let inbox = moving.inbox.as_ref();
-            inbox.is_none_or(|inbox| inbox.pulse().idle)
+            // If it panics the thread moves, and tells so.
+            inbox.is_none_or(|inbox| caught(|| inbox.pulse().idle).unwrap_or(true))
         };
         let (is_idle, is_called_back) = self.movers.try_look(is_idle)?;
         Some(is_idle || is_called_back)
