@@ -95,7 +95,7 @@ impl Clocks {
     /// silence after which a rank is lost. All ranks call this between the same two runs.
     ///
     /// # Errors
-    /// If the transport loses a rank, or a run is open.
+    /// If the transport loses a rank, ranks cannot go on together, or a run is open.
     pub fn ask_bare(&self, messenger: &Messenger) -> Result<(), Error> {
         let Rank(own) = messenger.rank();
         let is_asked = |rank: &u32| !self.same[*rank as usize];

@@ -110,7 +110,8 @@ impl Messenger {
     ///
     /// # Panics
     /// As [`totals`](Self::totals) and [`is_broken`](Self::is_broken) do, if it is asked by code that is
-    /// called while messages move: the hook for [warnings](Settings::warn), a datum's size or its end.
+    /// called while messages move: the hook for [warnings](Settings::warn), a datum's size or its end, or who has
+    /// the [bare](Self::bare) transport.
     pub fn counters(&self) -> Counters {
         self.thread.progress.with_depot(|depot| depot.counters())
     }
@@ -138,9 +139,10 @@ impl Messenger {
     /// it talks for longer than the [silence](Self::silence) allowed.
     ///
     /// # Errors
-    /// If a run is open on this rank, or its host is a simulated world: there the thread that must leave the
-    /// transport alone could not run meanwhile, and a [`Raw`] has a transport of its own. What `talk`
-    /// answers is in the value.
+    /// If a run is open on this rank; if ranks cannot go on together, the reason; if it is called by `talk`
+    /// itself, or by other code that is called while messages move; or if its host is a simulated world: there
+    /// the thread that must leave the transport alone could not run meanwhile, and a [`Raw`] has a transport of
+    /// its own. What `talk` answers is in the value.
     pub fn bare<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Result<R, Error> {
         let progress = &self.thread.progress;
         if progress.host.is_virtual() {
@@ -148,9 +150,17 @@ impl Messenger {
                 "the bare transport was asked for in a simulated world (only machines lend it)";
             return Err(Error::wrong_settings(text));
         }
-        let talked = progress.lend(spins, talk);
-        let open = "the bare transport was asked for during a run (only between runs it is lent)";
-        talked.ok_or_else(|| Error::malformed(open))
+        if is_moving() {
+            let text = "the bare transport was asked for by code that has it, or is called while messages move \
+                        (a datum's size, or its end; a warning): it would wait for itself";
+            return Err(Error::nested_run(text));
+        }
+        progress.lend(spins, talk).map_err(|refused| match refused {
+            Refused::Broken(failure) => error_of(failure),
+            _ => Error::malformed(
+                "the bare transport was asked for during a run (only between runs it is lent)",
+            ),
+        })
     }
 
     /// Plants a fault, for tests.
@@ -201,7 +211,8 @@ impl Courier for Messenger {
         let progress = &self.thread.progress;
         if is_moving() {
             return Err(Error::nested_run(
-                "a run across ranks was begun by code that is called while messages move (a datum's size,                  or its end; a warning): it would wait for itself",
+                "a run across ranks was begun by code that is called while messages move (a datum's size, \
+                 or its end; a warning; the bare transport's user): it would wait for itself",
             ));
         }
         let answer = Promise::new(&*progress.host);

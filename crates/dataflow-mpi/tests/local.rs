@@ -138,6 +138,31 @@ impl dataflow_core::port::Inbox for Nothing {
     fn stall(&self) {}
 }
 
+/// It waited for itself.
+#[test]
+fn whoever_has_the_bare_transport_is_refused_what_would_wait_for_it() {
+    let (tell, told) = channel();
+    // Not joined: if it waits for ever the test must not.
+    thread::spawn(move || {
+        let transport = Box::new(local::connect(1).remove(0));
+        let settings = Settings::default();
+        let messenger = Messenger::new(transport, settings, Machine::new(), Arc::new(Heap));
+        let messenger = messenger.unwrap();
+        let open = || messenger.open(&Terms::default(), Arc::new(Nothing));
+        let refused = messenger.bare(true, |_| {
+            let again = messenger.bare(true, |_| ());
+            [again, open().map(drop)].map(Result::unwrap_err)
+        });
+        let line = open().unwrap();
+        assert_eq!(line.close(None).unwrap(), None, "as ever");
+        tell.send(refused.unwrap()).unwrap();
+    });
+    for refused in told.recv_timeout(Duration::from_secs(20)).unwrap() {
+        assert_eq!(refused.kind(), Kind::NestedRun);
+        assert!(!refused.message().contains("  "), "{refused}");
+    }
+}
+
 #[test]
 fn raw_messages_come_into_the_same_block_each_time() {
     for spins in [false, true] {

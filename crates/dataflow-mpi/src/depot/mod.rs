@@ -128,7 +128,7 @@ pub enum Action {
     Closed(Result<Option<Failure>, Failure>),
 }
 
-/// Why a run did not begin.
+/// Why a run did not begin, or the bare transport is not lent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// What differs between which ranks.
@@ -238,6 +238,11 @@ impl Depot {
     /// Whether ranks cannot go on together.
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
+    }
+
+    /// Why they cannot.
+    pub fn broken(&self) -> Option<&Failure> {
+        self.broken.as_ref()
     }
 
     /// Which run is open, or was last; the same on every rank.

@@ -26,7 +26,7 @@ use movers::Movers;
 use moving::{AT_ONCE, MoverState};
 
 use crate::bell::Bell;
-use crate::depot::Depot;
+use crate::depot::{Depot, Refused};
 use crate::host::Host;
 use crate::outbox::Haste;
 use crate::settings::{Drive, Settings};
@@ -92,33 +92,34 @@ impl MessageProgress {
         self.movers.look(|moving| look(&mut moving.depot))
     }
 
-    /// Lends the bare transport while no run is open; what came for the protocol it gets afterwards.
-    pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Option<R> {
-        self.movers
-            .lend(|moving| {
-                // The end of a run may wait behind a packet: those who have not heard it would not come.
-                while moving.inbox.is_none() && !moving.depot.is_flushed() {
-                    self.step(moving, Haste::Now, self.host.now());
-                    self.stands_back();
-                }
-                let mut kept: Vec<Event> = Vec::new();
-                let said = moving.inbox.is_none().then(|| {
-                    let lent = LentTransport {
-                        transport: &mut *moving.transport,
-                        kept: &mut kept,
-                    };
-                    let bell = (self.rings && !spins).then(|| self.movers.bell().clone());
-                    let talk = || talk(&mut Raw::over(lent, bell, &*self.host));
-                    catch_unwind(AssertUnwindSafe(talk))
-                });
-                let now = self.host.now();
-                for event in kept {
-                    moving.depot.event(event, now);
-                }
-                moving.due = Some(now);
-                said
-            })
-            .map(|said| said.unwrap_or_else(|panic| resume_unwind(panic)))
+    /// Lends the bare transport while no run is open and ranks can go on; what came for the protocol it gets
+    /// afterwards. Who talks over it moves messages meanwhile, so he waits for none of the protocol's.
+    pub fn lend<R>(&self, spins: bool, talk: impl FnOnce(&mut Raw<'_>) -> R) -> Result<R, Refused> {
+        let said = self.movers.lend(|moving| {
+            // The end of a run may wait behind a packet: those who have not heard it would not come.
+            while moving.may_lend().is_ok() && !moving.depot.is_flushed() {
+                self.step(moving, Haste::Now, self.host.now());
+                self.stands_back();
+            }
+            moving.may_lend()?;
+            let mut kept: Vec<Event> = Vec::new();
+            let lent = LentTransport {
+                transport: &mut *moving.transport,
+                kept: &mut kept,
+            };
+            let bell = (self.rings && !spins).then(|| self.movers.bell().clone());
+            let talk = || talk(&mut Raw::over(lent, bell, &*self.host));
+            let outer = MOVING.replace(true);
+            let said = catch_unwind(AssertUnwindSafe(talk));
+            MOVING.set(outer);
+            let now = self.host.now();
+            for event in kept {
+                moving.depot.event(event, now);
+            }
+            moving.due = Some(now);
+            Ok(said)
+        });
+        Ok(said?.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
     /// Moves messages, unless somebody else does; says whether any moved.

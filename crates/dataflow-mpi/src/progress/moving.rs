@@ -62,6 +62,15 @@ impl MoverState {
         self.inbox.is_some() || !self.depot.is_flushed()
     }
 
+    /// Whether somebody may have the bare transport: not in a run, nor when ranks cannot go on.
+    pub fn may_lend(&self) -> Result<(), Refused> {
+        match self.depot.broken() {
+            Some(failure) => Err(Refused::Broken(failure.clone())),
+            None if self.inbox.is_some() => Err(Refused::StillOpen),
+            None => Ok(()),
+        }
+    }
+
     /// Says whether the depot wanted to know.
     pub fn feel_pulse(&mut self, now: Duration) -> bool {
         let inbox = self.inbox.as_ref();

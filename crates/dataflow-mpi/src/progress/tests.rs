@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -458,7 +459,23 @@ fn whoever_panics_with_the_bare_transport_gives_it_back() {
     let talk = AssertUnwindSafe(|| here.lend(true, |_| -> () { resume_unwind(quiet()) }));
     assert!(catch_unwind(talk).is_err());
     assert!(!here.movers.is_lent());
-    assert_eq!(here.lend(true, |_| 1), Some(1));
+    assert_eq!(here.lend(true, |_| 1), Ok(1));
+}
+
+/// It looked for ever: what was said to a rank that takes nothing does not leave.
+#[test]
+fn whoever_asks_for_the_bare_transport_when_ranks_cannot_go_on_is_told_why() {
+    let ranks = ranks(2, Duration::ZERO);
+    let here = ranks[0].progress.clone();
+    here.with_depot(|depot| depot.panicked("on purpose"));
+    let (tell, told) = channel();
+    // Not joined: if it looks for ever the test must not.
+    thread::spawn(move || tell.send(here.lend(true, |_| ())));
+    let lent = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let Err(Refused::Broken(failure)) = lent else {
+        panic!("{lent:?}")
+    };
+    assert!(failure.message.contains("rank 0 panicked"), "{failure:?}");
 }
 
 /// An engine that takes no parcel.
