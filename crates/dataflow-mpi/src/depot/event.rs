@@ -114,6 +114,7 @@ impl Depot {
         }
         self.watchdog.heard(from, now);
         self.run.note_bytes(from, bytes, now);
+        self.outbox.hears_from(from);
         match self.run.wanted.arrived(from, tag, room, bytes) {
             Ok(Progressed::Part) => {}
             Ok(Progressed::Datum) => self.run.deeds.fetched += 1,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::failure;
+use crate::outbox::Haste;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::transport::Event;
 use crate::wire::PacketHeader;
@@ -476,6 +477,22 @@ fn an_eighth_of_the_credit_returns_along_with_another_message_and_less_does_not(
         assert_eq!(say(0, &[datum as usize]), 0, "not worth a packet");
     }
     assert_eq!(say(1, &[]), 1);
+}
+
+/// Only after activations it left at once.
+#[test]
+fn what_follows_data_that_were_asked_for_is_not_held() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[10_000]), false);
+    exchange(&mut depots);
+    for leaves in [true, false] {
+        depots[1].post(parcel(0, &[]), false);
+        depots[1].drive_in(Haste::Patient, NOW);
+        let left = matches!(depots[1].next_action(), Some(Action::Packet(..)));
+        assert_eq!(left, leaves, "whether data have come since the last packet");
+        depots[1].event(Event::Sent(Rank(0)), NOW);
+    }
 }
 
 #[test]
