@@ -16,8 +16,6 @@ pub const ALONE: u64 = 2;
 /// An eighth is worth a message in a packet that leaves anyway: to say it and to heed it takes some 500 instructions, a
 /// tenth of what a small parcel takes on both ranks together.
 pub const ALONG: u64 = 8;
-/// All that is owed.
-pub const ALL: u64 = u64::MAX;
 
 /// One rank's credit with another, and the other's with it.
 #[derive(Clone, Debug)]
@@ -66,19 +64,24 @@ impl Credit {
         possible
     }
 
-    /// Bytes of the other rank have arrived; says whether it is owed word of some now, and was not
-    /// before.
+    /// Bytes of the other rank have arrived; says whether word of them is worth [a message](ALONG) now, and was
+    /// not before.
     #[must_use]
     pub fn arrived(&mut self, bytes: usize) -> bool {
-        let owed_none = self.arrived == self.told;
+        let was_due = self.is_due(ALONG);
         self.arrived += bytes as u64;
-        owed_none && bytes > 0
+        !was_due && self.is_due(ALONG)
     }
 
-    /// What to tell the other rank, if it is owed word of one of so many parts of its credit.
-    pub fn due(&mut self, parts: u64) -> Option<u64> {
+    /// Whether the other rank is owed word of one of so many parts of its credit.
+    pub fn is_due(&self, parts: u64) -> bool {
         let owed = self.arrived - self.told;
-        let due = owed > 0 && owed.saturating_mul(parts) >= self.most;
+        owed > 0 && owed.saturating_mul(parts) >= self.most
+    }
+
+    /// What to tell it, if it is.
+    pub fn due(&mut self, parts: u64) -> Option<u64> {
+        let due = self.is_due(parts);
         if due {
             self.told = self.arrived;
         }
@@ -117,15 +120,12 @@ mod tests {
     #[test]
     fn half_the_credit_is_worth_a_packet_and_an_eighth_goes_along_with_another() {
         let mut credit = Credit::new(100);
-        assert!(!credit.arrived(0) && credit.arrived(12));
+        assert!(!credit.arrived(0) && !credit.arrived(12));
         assert_eq!(credit.due(ALONG), None);
-        assert!(!credit.arrived(1));
+        assert!(credit.arrived(1) && !credit.arrived(1), "once");
         assert_eq!(credit.due(ALONE), None);
-        assert_eq!(credit.due(ALONG), Some(13));
-        assert_eq!(credit.due(ALL), None);
+        assert_eq!(credit.due(ALONG), Some(14));
         assert!(credit.arrived(30) && !credit.arrived(20));
-        assert_eq!(credit.due(ALONE), Some(63));
-        assert!(credit.arrived(1));
-        assert_eq!(credit.due(ALL), Some(64));
+        assert_eq!(credit.due(ALONE), Some(64));
     }
 }

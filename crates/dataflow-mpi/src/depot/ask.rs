@@ -4,11 +4,13 @@
 //! asked for: those below may need it.
 //!
 //! # Law
-//! While more has come than tasks use, neither is done, unless nothing can run without or the run has ended.
+//! While so much lies here unused that no more is taken, or too much is to go on, no credit returns; while it
+//! lies unused nothing is asked for either, unless no task can run without. A run that was stopped goes on.
 
 use super::{Action, Depot};
 use crate::credit;
 use crate::wire::Message;
+use dataflow_core::rank::Rank;
 use std::time::Duration;
 
 impl Depot {
@@ -30,10 +32,17 @@ impl Depot {
         !self.settings.blocking && bytes >= most && !self.run.stopped
     }
 
-    /// Whether something is not asked for, or no credit returned, for that reason.
+    /// Whether something is not asked for, or credit worth a packet not returned, for that reason.
     pub(super) fn is_choked(&self) -> bool {
-        let (is_sated, owes) = (self.is_sated(), !self.owing.is_empty());
-        is_sated && (self.run.wanted.wants_more() || owes) || owes && self.is_laden()
+        let is_sated = self.is_sated();
+        is_sated && self.run.wanted.wants_more()
+            || (is_sated || self.is_laden()) && self.owing.iter().any(|&to| self.owes_a_packet(to))
+    }
+
+    /// Whether so much credit is that rank's that it returns alone.
+    fn owes_a_packet(&self, to: Rank) -> bool {
+        let peer = self.run.peers.get(to);
+        peer.is_some_and(|peer| peer.credit.is_due(credit::ALONE))
     }
 
     /// Whether data may be asked for: while little lies here unused, or when nothing can run
@@ -72,18 +81,17 @@ impl Depot {
         }
     }
 
-    /// Returns credit: by the half, by the eighth along with other messages, or all of it.
+    /// Returns credit: by the half, or by the eighth along with other messages.
     ///
     /// None while more has come than is used, or too much is to go on from here: then what is small is
     /// announced and asked for, too.
-    pub(super) fn flush_credit(&mut self, all: bool) {
-        if self.owing.is_empty() || (self.is_sated() || self.is_laden()) && !all {
+    pub(super) fn flush_credit(&mut self) {
+        if self.owing.is_empty() || self.is_sated() || self.is_laden() {
             return;
         }
         let mut owing = std::mem::take(&mut self.owing);
         owing.retain(|&to| {
             let parts = match self.outbox.waits_for(to) {
-                _ if all => credit::ALL,
                 true => credit::ALONG,
                 false => credit::ALONE,
             };

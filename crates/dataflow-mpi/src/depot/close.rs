@@ -58,8 +58,8 @@ impl Depot {
         for child in self.family.children.clone() {
             self.say(child, Message::Closed(account.clone()));
         }
-        // What was left of it is told first: a fault of the run must not look like one of the next.
-        self.flush_credit(true);
+        // The next begins with all of the credit.
+        self.owing.clear();
         self.totals = closing::totals(&account);
         self.run.let_go();
         self.phase = Phase::Between;

@@ -67,7 +67,7 @@ pub struct Depot {
     /// Ranks of which a packet came before one that is missing.
     gaps: BTreeSet<Rank>,
     watchdog: Watchdog,
-    /// Ranks to which inline bytes are owed.
+    /// Ranks to which so many inline bytes are owed that it is worth a message.
     owing: Vec<Rank>,
     /// Ranks that have left.
     gone: BTreeSet<Rank>,

@@ -32,7 +32,6 @@ impl Depot {
         });
         self.watchdog.start(now);
         self.run = RunState::new(&self.settings, self.limits).after(&self.run);
-        self.owing.clear();
         self.agreement.open(settings);
         self.agree(now);
     }

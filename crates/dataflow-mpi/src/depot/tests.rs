@@ -153,6 +153,22 @@ fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
     }
 }
 
+/// A last packet returned credit to the parent, who had forgotten the run.
+#[test]
+fn a_rank_says_nothing_of_a_run_that_has_ended() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[10]), false);
+    exchange(&mut depots);
+    assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+    let Counters {
+        packets,
+        credits_sent,
+        ..
+    } = depots[1].counters();
+    assert_eq!((packets, credits_sent), (2, 0), "HELLO and CLOSE");
+}
+
 #[test]
 fn a_rank_accounts_for_itself_as_soon_as_its_last_word_has_left() {
     let mut depots = pair(LIMITS);
@@ -623,6 +639,25 @@ fn what_is_not_used_yet_is_bounded_while_tasks_can_run_and_one_more_is_asked_for
     }
 }
 
+/// It looked for room every millisecond, and asked the inbox at each look, though there was nothing to return.
+#[test]
+fn a_rank_that_takes_no_more_looks_for_room_only_if_it_has_credit_to_return() {
+    let settings = Settings {
+        held_bytes: 5_000,
+        credit_bytes: 40_000,
+        ..Settings::default()
+    };
+    let depot = |rank| Depot::new(Rank(rank), 2, LIMITS, settings.clone(), Arc::new(Heap));
+    let mut depots = [0, 1].map(depot);
+    open(&mut depots);
+    let asks = [4_000; 6].map(|size| {
+        depots[0].post(parcel(1, &[size]), false);
+        exchange(&mut depots);
+        depots[1].wants_pulse(NOW)
+    });
+    assert_eq!(asks, [false, false, false, false, true, true]);
+}
+
 #[test]
 fn when_nothing_can_run_one_datum_is_asked_for_however_wide_the_window() {
     let settings = Settings {
@@ -789,8 +824,8 @@ fn pass(depots: &mut [Depot], is_held: impl Fn(usize, Rank) -> bool) -> Vec<Vec<
     }
 }
 
-/// Rank 2 hears of the end later than rank 1, which has left by then. The credit that it returned to
-/// rank 1 was under way for ever, and its own leaving waited a second for it.
+/// Rank 2 hears of the end later than rank 1, which has left by then. That it lives was under way to rank 1
+/// for ever, and its own leaving waited a second for it.
 #[test]
 fn nothing_is_said_to_a_rank_that_has_left() {
     let new = |rank| Depot::new(Rank(rank), 3, LIMITS, Settings::default(), Arc::new(Heap));
@@ -806,6 +841,12 @@ fn nothing_is_said_to_a_rank_that_has_left() {
     depots[1].leave();
     pass(&mut depots, |_, _| false);
     assert!(depots[2].gone.contains(&Rank(1)) && depots[2].phase == Phase::Running);
+    depots[2].drive(NOW + Settings::default().beat);
+    while let Some(action) = depots[2].next_action() {
+        if let Action::Packet(Rank(0), _) = action {
+            depots[2].event(Event::Sent(Rank(0)), NOW);
+        }
+    }
     for bytes in late {
         let from = Rank(0);
         depots[2].event(Event::Packet { from, bytes }, NOW);

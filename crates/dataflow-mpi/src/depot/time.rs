@@ -72,7 +72,7 @@ impl Depot {
                 self.wave(now);
             }
             self.settle();
-            self.flush_credit(false);
+            self.flush_credit();
         }
         // When the last word has left, this rank may account for itself: that is one more.
         while self.pack_all(haste, now) {
