@@ -58,10 +58,17 @@ impl Depot {
         self.drive_in(Haste::Now, now);
     }
 
+    /// What was posted leaves before what has come is heeded: another rank may wait for it. That is no
+    /// [`drive`](Self::drive): who looked at the clock first would miss ranks whose word has come.
+    pub(crate) fn speak_in(&mut self, haste: Haste, now: Duration) {
+        if self.broken.is_none() {
+            self.flush_credit();
+        }
+        self.pack_all(haste, now);
+    }
+
     /// The same; but what may leave waits a moment for more to go along with it, if it is patient.
     pub(crate) fn drive_in(&mut self, haste: Haste, now: Duration) {
-        let is_at_work = self.phase == Phase::Running && !self.run.closed;
-        let haste = if is_at_work { haste } else { Haste::Now };
         if self.broken.is_none() {
             if self.is_time(now) {
                 self.looked = Some(now);
@@ -82,6 +89,8 @@ impl Depot {
 
     /// All that may leave does; says whether anything did.
     fn pack_all(&mut self, haste: Haste, now: Duration) -> bool {
+        let is_at_work = self.phase == Phase::Running && !self.run.closed;
+        let haste = if is_at_work { haste } else { Haste::Now };
         let mut has_left = false;
         while let Some(to) = self.pack(haste, now) {
             self.watchdog.spoken(to, now);

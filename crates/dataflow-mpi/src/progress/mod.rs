@@ -156,19 +156,16 @@ impl MessageProgress {
                 .drain(..)
                 .for_each(|command| moving.obey(command, now));
             moving.commands = commands;
-            // What is posted leaves before what has come is heeded: another rank may wait for it.
             if has_said {
-                moving.depot.drive_in(haste, now);
+                moving.depot.speak_in(haste, now);
                 moving.act(self.settings.warn);
             }
             let has_heard = moving.listen(now);
             let mut once = has_said || has_heard;
             // A look in vain is cheap: workers look again and again.
             if once || felt || moving.due.is_some_and(|due| due <= now) {
-                if has_heard || !has_said {
-                    moving.depot.drive_in(haste, now);
-                    once |= moving.act(self.settings.warn);
-                }
+                moving.depot.drive_in(haste, now);
+                once |= moving.act(self.settings.warn);
                 moving.due = moving.depot.wakes(now);
                 delivered = std::mem::take(&mut moving.has_delivered);
                 if delivered {

@@ -244,6 +244,22 @@ fn what_is_posted_leaves_before_a_rank_listens() {
     );
 }
 
+/// It looked at its clock first, and lost a rank whose word lay there.
+#[test]
+fn a_rank_that_posts_misses_nobody_whose_word_has_come() {
+    let ranks = opened(2, Duration::ZERO);
+    let [here, there] = [&ranks[0].progress, &ranks[1].progress];
+    let seconds = Duration::from_secs;
+    // It does not sleep, and hears nothing for twelve seconds; ten are allowed.
+    for now in [5, 9] {
+        here.pump(Haste::Now, seconds(now));
+    }
+    there.pump(Haste::Now, seconds(12));
+    here.movers.hand_in(Command::Post(parcel(&[1]), None));
+    here.pump(Haste::Now, seconds(13));
+    here.with_depot(|depot| assert_eq!(depot.broken(), None));
+}
+
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(1);
 
