@@ -67,18 +67,25 @@ impl Depot {
     }
 
     /// Nothing will happen any more, the root says.
-    pub(super) fn quiet(&mut self, round: u32) -> Result<(), Malformed> {
-        if !self.run.standing(self.watchdog.since()).dry {
+    ///
+    /// A worker may be here that looks in vain, so this rank may not be dry just now: that does no harm.
+    pub(super) fn heed_quiet(&mut self, round: u32) -> Result<(), Malformed> {
+        if self.run.tallied != Some(self.run.parcels()) {
             return Err(Malformed(format!(
-                "wave {round} ended too early: {} is at work",
+                "wave {round} ended too early: {} has sent or got parcels since it was counted",
                 self.rank
             )));
         }
+        self.quiet(round);
+        Ok(())
+    }
+
+    /// Nothing will happen any more.
+    fn quiet(&mut self, round: u32) {
         self.say_to_children(&Message::Quiet { round });
         if !self.run.closed && !self.run.stopped {
             self.actions.push_back(Action::Stall);
         }
-        Ok(())
     }
 
     /// Finds out, with all ranks, whether anything can still happen.
@@ -93,14 +100,11 @@ impl Depot {
                 }
                 Some(waves::Next::Wave(round)) => self.say_to_children(&Message::Wave { round }),
                 Some(waves::Next::Tally(round, tally)) => {
+                    self.run.tallied = Some(self.run.parcels());
                     let parent = self.family.parent.unwrap_or_default();
                     self.say(parent, Message::Tally { round, tally });
                 }
-                Some(waves::Next::Quiet(round)) => {
-                    if self.quiet(round).is_err() {
-                        unreachable!("the root was dry when it concluded");
-                    }
-                }
+                Some(waves::Next::Quiet(round)) => self.quiet(round),
                 Some(waves::Next::Lost(sum)) => {
                     let text = format!(
                         "{} parcels were sent and {} delivered, and nothing moves",

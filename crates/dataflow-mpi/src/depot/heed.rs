@@ -156,7 +156,7 @@ impl Depot {
                 self.say_to_children(&Message::Wave { round });
             }
             Message::Tally { round, tally } => self.run.waves.hear_tally(from, round, tally),
-            Message::Quiet { round } => return self.quiet(round),
+            Message::Quiet { round } => return self.heed_quiet(round),
             Message::Close(account) => {
                 if !self.family.is_child(from) || !self.run.closing.hear(from, account) {
                     return Err(Malformed("a CLOSE that was not expected".into()));

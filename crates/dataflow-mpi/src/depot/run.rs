@@ -41,6 +41,8 @@ pub(super) struct RunState {
     pub reported: bool,
     pub closing: Closing,
     pub waves: Waves,
+    /// The [parcels](Self::parcels) when it last answered a wave.
+    pub tallied: Option<(u64, u64)>,
     pub unclaimed: Unclaimed,
     /// What is under way, if the inbox wants to hear of it.
     pub followed: Option<Followed>,
@@ -108,6 +110,7 @@ impl RunState {
             reported: false,
             closing: Closing::default(),
             waves: Waves::new(settings.pause(), settings.silence),
+            tallied: None,
             unclaimed: Unclaimed::default(),
             followed: None,
             wanted: Wanted::new(
@@ -159,6 +162,11 @@ impl RunState {
     /// Bytes of data that have come and that no task uses yet.
     pub fn held(&self) -> u64 {
         self.handed.saturating_sub(self.pulse.used)
+    }
+
+    /// How many were sent from here, and how many delivered here.
+    pub fn parcels(&self) -> (u64, u64) {
+        (self.deeds.sent, self.deeds.delivered)
     }
 
     pub fn standing(&self, listens: Duration) -> Standing {

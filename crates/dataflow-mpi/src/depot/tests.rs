@@ -536,6 +536,39 @@ fn a_rank_that_has_just_got_a_parcel_does_not_answer_a_wave_before_it_is_idle_ag
     assert!(said.lock().unwrap().contains(&crate::wire::Kind::Tally));
 }
 
+/// A worker was there that looked in vain. That was an error of the root, and no later run worked.
+#[test]
+fn a_worker_that_looks_in_vain_while_a_stall_is_told_makes_it_no_other_fault() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    let pulse = |idle| Pulse {
+        count: 1,
+        idle,
+        ..Pulse::default()
+    };
+    let mut stalls = [false; 2];
+    for step in 0..20 {
+        let now = NOW + step * Settings::default().pause();
+        for me in 0..2 {
+            depots[me].pulse(pulse(true));
+            depots[me].drive(now);
+            while let Some(action) = depots[me].next_action() {
+                match action {
+                    Action::Packet(to, bytes) => {
+                        let (from, to) = (Rank(me as u32), to.0 as usize);
+                        depots[to].pulse(pulse(false));
+                        depots[to].event(Event::Packet { from, bytes }, now);
+                        depots[me].event(Event::Sent(Rank(to as u32)), now);
+                    }
+                    Action::Stall => stalls[me] = true,
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!((stalls, depots[1].broken()), ([true; 2], None));
+}
+
 #[test]
 fn whoever_learns_that_ranks_cannot_go_on_tells_all_others_before_its_own_program() {
     let depot = |rank| Depot::new(Rank(rank), 3, LIMITS, Settings::default(), Arc::new(Heap));
