@@ -39,6 +39,9 @@ pub struct Seat {
     pub started_by: Option<u32>,
 }
 
+/// Rank 0 is connected to all others, and Linux by itself opens no more files for a process.
+const MOST_RANKS: usize = 1 << 20;
+
 const RANK: &str = "DATAFLOW_TCP_RANK";
 const RANKS: &str = "DATAFLOW_TCP_RANKS";
 const ROOT: &str = "DATAFLOW_TCP_ROOT";
@@ -179,6 +182,9 @@ impl Seat {
                 "{} of {} ranks (they begin at 0)",
                 self.rank, self.n_ranks
             ));
+        }
+        if self.n_ranks > MOST_RANKS {
+            return wrong(format!("{} ranks (at most {MOST_RANKS})", self.n_ranks));
         }
         if self.listen.iter().all(|at| self.is_lost_on_the_way(at)) && !self.listen.is_empty() {
             let at: Vec<String> = self.listen.iter().map(SocketAddr::to_string).collect();
@@ -483,6 +489,24 @@ mod tests {
             });
             assert!(wrong.is_err(), "{name}");
         }
+    }
+
+    /// A rank other than 0 made room for all of them, and the system ended its process.
+    #[test]
+    fn more_ranks_than_a_process_can_be_connected_to_are_refused() {
+        let token = Token::random().unwrap().to_string();
+        let seat = |n_ranks: usize| {
+            Seat::of(|name| match name {
+                RANK => Some("1".into()),
+                RANKS => Some(n_ranks.to_string()),
+                ROOT => Some("127.0.0.1:4000".into()),
+                TOKEN => Some(token.clone()),
+                _ => None,
+            })
+        };
+        assert!(seat(MOST_RANKS).is_ok());
+        let refused = seat(100_000_000_000).unwrap_err().to_string();
+        assert!(refused.contains("(at most 1048576)"), "{refused}");
     }
 
     #[test]
