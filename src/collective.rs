@@ -57,6 +57,8 @@ use GatherTask::{Give, Keep};
 pub(crate) struct Gather {
     /// For which call of the user, and of what values, so that ranks which make different calls learn it.
     call: &'static str,
+    /// Of a loop the step, and how many there are at most.
+    step: Option<(u64, u64)>,
     values: Option<(&'static str, usize)>,
     own: Vec<u8>,
     /// How many ranks keep what all give, the lowest.
@@ -72,6 +74,7 @@ impl Gather {
         let n_keepers = n_ranks as u32;
         Gather {
             call: "gather",
+            step: None,
             values: None,
             own,
             n_keepers,
@@ -82,6 +85,11 @@ impl Gather {
     /// The same, as a step of another call.
     pub fn called(self, call: &'static str) -> Self {
         Gather { call, ..self }
+    }
+
+    /// The same, at a step of a loop of so many at most, if it is in one.
+    pub fn at(self, step: Option<(u64, u64)>) -> Self {
+        Gather { step, ..self }
     }
 
     /// The same, of values of a type.
@@ -117,6 +125,9 @@ impl TaskSpace for Gather {
     fn describe(&self, about: &mut Description) {
         about.name(self.call).parameter("ranks", self.n_ranks());
         about.parameter("keepers", self.n_keepers);
+        if let Some((step, limit)) = self.step {
+            about.parameter("step", step).parameter("limit", limit);
+        }
         if let Some((name, bytes)) = self.values {
             about.parameter("values", format!("{name} ({bytes} bytes)"));
         }
@@ -236,7 +247,18 @@ mod tests {
             let steps = runtime.repeat_until(1, |_| Ok::<_, Error>(true));
             steps.map(drop)
         };
-        for calls in [[sum, gather], [of_whole, of_real], [pair, repeat]] {
+        // The second loop of one rank was taken for the second step of the other's.
+        let twice: Call = |runtime| {
+            runtime.repeat_until(1, |_| Ok::<_, Error>(false))?;
+            runtime.repeat_until(1, |_| Ok::<_, Error>(true)).map(drop)
+        };
+        let once: Call = |runtime| runtime.repeat_until(2, |_| Ok::<_, Error>(false)).map(drop);
+        for calls in [
+            [sum, gather],
+            [of_whole, of_real],
+            [pair, repeat],
+            [twice, once],
+        ] {
             let ranks = Runtime::builder().ranks(2).threads(1);
             let told = Mutex::new(Vec::new());
             let ended = launch(ranks, |runtime| {

@@ -4,7 +4,7 @@ use super::Runtime;
 use crate::collective::{Agreement, Gather, run_together};
 use dataflow_core::Error;
 use dataflow_core::data::Store;
-use dataflow_core::port::{Executor, Wire};
+use dataflow_core::port::Wire;
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Collect, Description, Erased, TaskSpace};
 use std::sync::atomic::Ordering;
@@ -108,20 +108,21 @@ impl Runtime {
         own: T,
         op: impl FnMut(T, T) -> T,
     ) -> Result<T, Error> {
-        self.reduce(self, "all_reduce", own, op)
+        self.reduce("all_reduce", None, own, op)
     }
 
-    /// The same, as a step of the call of this name: ranks that make different ones learn it.
-    pub(super) fn reduce<T: bytemuck::Pod>(
+    /// The same, as the call of this name, or in it as a step of so many: ranks that make different ones learn it.
+    fn reduce<T: bytemuck::Pod>(
         &self,
-        on: &dyn Executor,
         call: &'static str,
+        step: Option<(u64, u64)>,
         own: T,
         op: impl FnMut(T, T) -> T,
     ) -> Result<T, Error> {
         let bytes = bytemuck::bytes_of(&own).to_vec();
-        let gather = Gather::new(bytes, self.n_ranks()).called(call).of::<T>();
-        run_together(&gather, on)?;
+        let gather = Gather::new(bytes, self.n_ranks()).called(call).at(step);
+        let gather = gather.of::<T>();
+        run_together(&gather, self)?;
         let all = gather.into_all();
         let differs = |bytes: &[u8]| {
             let (len, own) = (bytes.len(), size_of::<T>());
@@ -146,7 +147,7 @@ impl Runtime {
     /// # Errors
     /// The error of a step, on its rank, which may be of the program's own type; the others get a
     /// [`StepFailed`](dataflow_core::Kind::StepFailed) that names that rank, and [`launch`](crate::launch)
-    /// returns the step's. Or as [`all_reduce`](Self::all_reduce).
+    /// returns the step's. Or as [`all_reduce`](Self::all_reduce), also if ranks have different limits.
     pub fn repeat_until<E: From<Error>>(
         &self,
         limit: u64,
@@ -166,7 +167,8 @@ impl Runtime {
                 Ok(true) => DONE,
             };
             // Also after a failure: the others must not wait for a rank that has left.
-            let least = self.reduce(self, "repeat_until", [own, rank], |a, b| a.min(b));
+            let step = Some((number, limit));
+            let least = self.reduce("repeat_until", step, [own, rank], |a, b| a.min(b));
             ended?;
             match least? {
                 [FAILED, of] => {
