@@ -1,7 +1,9 @@
 //! Scratch memory for kernels, and for tiles that do not leave a call: a few blocks a thread, grown to
-//! what was asked for, kept.
+//! what was asked for, kept. A thread that ends has no place for them any more: what its destructors call
+//! gets blocks of its own.
 
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 use dataflow_core::port::{Block, Heap, Memory};
 
@@ -9,7 +11,7 @@ use crate::scalar::Scalar;
 
 thread_local! {
     /// The block of the outermost call last.
-    static SCRATCH: Cell<Vec<Box<dyn Block>>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Blocks = const { Cell::new(Vec::new()) };
 }
 
 /// Lends `length` elements of unspecified content to `work`.
@@ -26,21 +28,35 @@ pub(crate) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [
 
 /// A block of so many bytes or more. Not in each of the many copies of [`with_scratch`].
 fn taken(bytes: usize) -> Box<dyn Block> {
-    let mut blocks = SCRATCH.take();
+    let mut blocks = taken_from(&SCRATCH);
     let kept = blocks.pop().filter(|block| block.bytes().len() >= bytes);
-    SCRATCH.set(blocks);
+    leave_to(&SCRATCH, blocks);
     kept.unwrap_or_else(|| Heap.allocate(bytes))
 }
 
 fn put_back(block: Box<dyn Block>) {
-    let mut blocks = SCRATCH.take();
+    let mut blocks = taken_from(&SCRATCH);
     blocks.push(block);
-    SCRATCH.set(blocks);
+    leave_to(&SCRATCH, blocks);
+}
+
+/// What a thread keeps.
+type Blocks = Cell<Vec<Box<dyn Block>>>;
+
+/// What this thread keeps; nothing once it ends.
+fn taken_from(kept: &'static LocalKey<Blocks>) -> Vec<Box<dyn Block>> {
+    kept.try_with(Cell::take).unwrap_or_default()
+}
+
+/// Keeps blocks for the next call; frees them once the thread ends.
+fn leave_to(kept: &'static LocalKey<Blocks>, blocks: Vec<Box<dyn Block>>) {
+    // Blocks that nobody keeps are dropped with the closure.
+    let _ = kept.try_with(|kept| kept.set(blocks));
 }
 
 thread_local! {
     /// Blocks that no tile has.
-    static KEPT: Cell<Vec<Box<dyn Block>>> = const { Cell::new(Vec::new()) };
+    static KEPT: Blocks = const { Cell::new(Vec::new()) };
 }
 
 /// How many blocks a thread keeps for tiles: as many as a call has at a time.
@@ -58,7 +74,7 @@ struct LentBlock {
 
 impl Memory for ScratchMemory {
     fn allocate(&self, bytes: usize) -> Box<dyn Block> {
-        let mut blocks = KEPT.take();
+        let mut blocks = taken_from(&KEPT);
         let found = blocks
             .iter()
             .rposition(|block| block.bytes().len() >= bytes);
@@ -70,7 +86,7 @@ impl Memory for ScratchMemory {
                 Heap.allocate(bytes)
             }
         };
-        KEPT.set(blocks);
+        leave_to(&KEPT, blocks);
         let block = Some(block);
         Box::new(LentBlock { block, bytes })
     }
@@ -93,20 +109,19 @@ impl Drop for LentBlock {
         let Some(block) = self.block.take() else {
             return;
         };
-        // A thread that ends has no place for it any more.
-        let _ = KEPT.try_with(|kept| {
-            let mut blocks = kept.take();
-            if blocks.len() < MOST_KEPT {
-                blocks.push(block);
-            }
-            kept.set(blocks);
-        });
+        let mut blocks = taken_from(&KEPT);
+        if blocks.len() < MOST_KEPT {
+            blocks.push(block);
+        }
+        leave_to(&KEPT, blocks);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::spawn;
 
     #[test]
     fn a_block_is_lent_again_to_whom_it_suffices() {
@@ -122,6 +137,33 @@ mod tests {
         assert_ne!(beside.bytes().as_ptr(), place);
         drop((smaller, beside));
         assert!(KEPT.take().len() == 2);
+    }
+
+    /// A destructor of a thread's data that called a kernel ended the process.
+    #[test]
+    fn a_thread_that_ends_still_gets_blocks() {
+        struct AtTheEnd(Option<Sender<usize>>);
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                let Some(to) = self.0.take() else {
+                    return;
+                };
+                let lent = ScratchMemory.allocate(10);
+                let of_scratch = with_scratch(3, |elements: &mut [f64]| elements.len());
+                to.send(lent.bytes().len() + of_scratch).unwrap();
+            }
+        }
+        thread_local!(static LAST: Cell<AtTheEnd> = const { Cell::new(AtTheEnd(None)) });
+        let (to, from) = channel();
+        let thread = spawn(move || {
+            // What a thread uses first ends last.
+            LAST.set(AtTheEnd(None));
+            drop(ScratchMemory.allocate(10));
+            with_scratch(1, |_: &mut [f64]| ());
+            LAST.set(AtTheEnd(Some(to)));
+        });
+        thread.join().unwrap();
+        assert_eq!(from.recv(), Ok(13));
     }
 
     #[test]
