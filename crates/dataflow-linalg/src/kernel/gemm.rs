@@ -107,7 +107,13 @@ pub fn gemm_add<T: Scalar>(
 
 /// The inner length of the product, if there is one.
 #[track_caller]
-fn shapes_agree(op_a: Op, a: TileLayout, op_b: Op, b: TileLayout, c: TileLayout) -> usize {
+pub(super) fn shapes_agree(
+    op_a: Op,
+    a: TileLayout,
+    op_b: Op,
+    b: TileLayout,
+    c: TileLayout,
+) -> usize {
     let shape = |op, x: TileLayout| match op {
         Op::NoTranspose => (x.rows, x.cols),
         Op::Transpose | Op::ConjTranspose => (x.cols, x.rows),

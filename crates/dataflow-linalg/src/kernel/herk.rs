@@ -7,7 +7,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::product::{product_add, square};
 use super::{Backend, Op};
-use crate::matrix::tile::{Tile, cuts};
+use crate::matrix::tile::{Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// `C ← C − A·Aᴴ`, lower triangle: BLAS calls it `syrk` for real, `herk` for complex numbers.
@@ -53,17 +53,7 @@ pub fn herk<T: Scalar>(backend: Backend, a: &Tile<T>, c: &mut Tile<T>) {
 #[track_caller]
 pub fn herk_add<T: Scalar>(backend: Backend, alpha: f64, (op, a): (Op, &Tile<T>), c: &mut Tile<T>) {
     let (a_layout, c_layout) = (a.layout(), c.layout());
-    let n = c_layout.rows;
-    let (rows, inner) = match op {
-        Op::NoTranspose => (a_layout.rows, a_layout.cols),
-        Op::ConjTranspose => (a_layout.cols, a_layout.rows),
-        Op::Transpose => panic!("herk: the product of a matrix with its plain transpose"),
-    };
-    assert!(
-        c_layout.cols == n && rows == n,
-        "herk: {n} × {} ← {rows} × {inner} times its own transpose",
-        c_layout.cols,
-    );
+    let (n, inner) = (c_layout.rows, square_agrees(op, a_layout, c_layout));
     let formats = [a_layout.format, c_layout.format];
     let (a, c) = (a.as_slice(), c.as_mut_slice());
     // Block (i, l) of op(A), as it lies in A.
@@ -96,6 +86,23 @@ fn adjoint<T>((op, x): (Op, MatRef<'_, T>)) -> (Op, MatRef<'_, T>) {
         Op::NoTranspose => (Op::ConjTranspose, x),
         _ => (Op::NoTranspose, x),
     }
+}
+
+/// The inner length of the product of a tile with itself, if there is one.
+#[track_caller]
+pub(super) fn square_agrees(op: Op, a: TileLayout, c: TileLayout) -> usize {
+    let (rows, inner) = match op {
+        Op::NoTranspose => (a.rows, a.cols),
+        Op::ConjTranspose => (a.cols, a.rows),
+        Op::Transpose => panic!("herk: the product of a matrix with its plain transpose"),
+    };
+    assert!(
+        c.cols == c.rows && rows == c.rows,
+        "herk: {} × {} ← {rows} × {inner} times its own transpose",
+        c.rows,
+        c.cols,
+    );
+    inner
 }
 
 /// Largest order of a block whose triangle is left to one call.

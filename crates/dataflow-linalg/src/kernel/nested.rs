@@ -17,10 +17,11 @@ use dataflow_core::sequence::{Access, Handle, Read, Scope, read, scope_inside, w
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{MatMut, MatRef};
 
-use super::herk::{herk_block, make_diagonal_real};
-use super::potrf::potrf_block;
+use super::gemm::shapes_agree;
+use super::herk::{herk_block, make_diagonal_real, square_agrees};
+use super::potrf::{expect_square, potrf_block};
 use super::product::product;
-use super::trsm::trsm_block;
+use super::trsm::{expect_triangle, trsm_block};
 use super::{Backend, NotPositive, Op};
 use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
@@ -116,11 +117,16 @@ fn subtract<T: Scalar>(backend: Backend, a: MatRef<'_, T>, b: MatRef<'_, T>, c: 
 ///
 /// # Errors
 /// The outer ones are the runtime's.
+///
+/// # Panics
+/// If the tile is not square.
+#[track_caller]
 pub fn potrf<T: Scalar>(
     on: &dyn Executor,
     backend: Backend,
     a: &mut Tile<T>,
 ) -> Result<Result<(), NotPositive>, Error> {
+    expect_square(a.layout());
     let order = a.layout().format.order();
     let failed = Mutex::new(None);
     let ran = scope_inside(on, |s| {
@@ -175,7 +181,8 @@ pub fn potrf<T: Scalar>(
 /// The runtime's.
 ///
 /// # Panics
-/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+/// If the shapes disagree, or the tiles are not all of one format, which the sequential kernel does not
+/// ask for.
 #[track_caller]
 pub fn trsm<T: Scalar>(
     on: &dyn Executor,
@@ -183,6 +190,7 @@ pub fn trsm<T: Scalar>(
     l: &Tile<T>,
     b: &mut Tile<T>,
 ) -> Result<(), Error> {
+    expect_triangle(l.layout(), b.cols(), b.layout());
     expect_alike(&[l], b);
     let l = ReadTile::new(l);
     scope_inside(on, |s| {
@@ -207,7 +215,8 @@ pub fn trsm<T: Scalar>(
 /// The runtime's.
 ///
 /// # Panics
-/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+/// If the shapes disagree, or the tiles are not all of one format, which the sequential kernel does not
+/// ask for.
 #[track_caller]
 pub fn herk<T: Scalar>(
     on: &dyn Executor,
@@ -215,6 +224,7 @@ pub fn herk<T: Scalar>(
     a: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
+    square_agrees(Op::NoTranspose, a.layout(), c.layout());
     expect_alike(&[a], c);
     let a = ReadTile::new(a);
     scope_inside(on, |s| {
@@ -248,7 +258,8 @@ pub fn herk<T: Scalar>(
 /// The runtime's.
 ///
 /// # Panics
-/// If the tiles are not all of one format, which the sequential kernel does not ask for.
+/// If the shapes disagree, or the tiles are not all of one format, which the sequential kernel does not
+/// ask for.
 #[track_caller]
 pub fn gemm<T: Scalar>(
     on: &dyn Executor,
@@ -257,6 +268,8 @@ pub fn gemm<T: Scalar>(
     b: &Tile<T>,
     c: &mut Tile<T>,
 ) -> Result<(), Error> {
+    let (of_a, of_b) = (a.layout(), b.layout());
+    shapes_agree(Op::NoTranspose, of_a, Op::ConjTranspose, of_b, c.layout());
     expect_alike(&[a, b], c);
     let (a, b) = (ReadTile::new(a), ReadTile::new(b));
     scope_inside(on, |s| {
@@ -276,10 +289,46 @@ pub fn gemm<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel as sequential;
     use crate::matrix::Format;
     use dataflow_core::port::{Heap, Inline, Memory};
-    use std::panic::catch_unwind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
+
+    /// One answered, the others failed in a task, in words of the library below.
+    #[test]
+    fn tiles_whose_shapes_disagree_are_refused_as_by_the_sequential_kernels() {
+        let tile = |rows, cols| {
+            let memory: Arc<dyn Memory> = Arc::new(Heap);
+            Tile::<f64>::new(rows, cols, Format::SubTiled { order: 3 }, &memory)
+        };
+        let auto = Backend::Auto;
+        let refused = |call: &mut dyn FnMut()| {
+            let refused = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+            refused.downcast_ref::<String>().unwrap().clone()
+        };
+        let pairs: [(&mut dyn FnMut(), &mut dyn FnMut()); 4] = [
+            (
+                &mut || _ = potrf(&Inline, auto, &mut tile(7, 4)),
+                &mut || _ = sequential::potrf(auto, &mut tile(7, 4)),
+            ),
+            (
+                &mut || trsm(&Inline, auto, &tile(7, 7), &mut tile(7, 4)).unwrap(),
+                &mut || sequential::trsm(auto, &tile(7, 7), &mut tile(7, 4)),
+            ),
+            (
+                &mut || herk(&Inline, auto, &tile(7, 4), &mut tile(4, 4)).unwrap(),
+                &mut || sequential::herk(auto, &tile(7, 4), &mut tile(4, 4)),
+            ),
+            (
+                &mut || gemm(&Inline, auto, &tile(7, 7), &tile(7, 4), &mut tile(7, 7)).unwrap(),
+                &mut || sequential::gemm(auto, &tile(7, 7), &tile(7, 4), &mut tile(7, 7)),
+            ),
+        ];
+        for (nested, sequential) in pairs {
+            assert_eq!(refused(nested), refused(sequential));
+        }
+    }
 
     #[test]
     fn tiles_of_two_formats_are_refused_in_words() {

@@ -14,7 +14,7 @@ use super::product::product;
 use super::scratch::with_scratch;
 use super::trsm::trsm_block;
 use super::{Backend, Op, faer};
-use crate::matrix::tile::{Rectangle, Tile, cuts};
+use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
@@ -72,7 +72,7 @@ impl std::error::Error for NotPositive {}
 pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPositive> {
     let layout = a.layout();
     let (n, formats) = (layout.rows, [layout.format]);
-    assert!(n == layout.cols, "potrf: {n} × {} tile", layout.cols);
+    expect_square(layout);
     let a = a.as_mut_slice();
     for j in cuts(n, formats) {
         for i in cuts(n, formats).filter(|i| i.start >= j.start) {
@@ -100,6 +100,12 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
         }
     }
     Ok(())
+}
+
+/// Panics unless a tile is square.
+#[track_caller]
+pub(super) fn expect_square(TileLayout { rows, cols, .. }: TileLayout) {
+    assert!(rows == cols, "potrf: {rows} × {cols} tile");
 }
 
 /// Largest order that [`potrf_whole`] takes, and the number of rows and columns up to which the calls on

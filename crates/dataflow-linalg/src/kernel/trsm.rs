@@ -249,7 +249,7 @@ fn solves_first_to_last(side: Side, op: Op, triangle: Triangle) -> bool {
 
 /// Panics unless `l` is of order `n`, the side of `b` that it is applied to.
 #[track_caller]
-fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
+pub(super) fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
     assert!(
         l.rows == n && l.cols == n,
         "trsm: {} × {} triangle for {} × {}",
