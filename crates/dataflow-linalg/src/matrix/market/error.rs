@@ -130,7 +130,7 @@ pub enum Reason {
     NotAnInteger(String),
     /// A finite value is beyond the largest one of the type.
     OutOfRange {
-        /// As it stands in the file.
+        /// As it stands in the file; of repeated values their sum so far and the next.
         word: String,
         /// The type.
         precision: Precision,

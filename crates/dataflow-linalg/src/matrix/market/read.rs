@@ -155,7 +155,7 @@ impl<R: BufRead> Reader<R> {
     /// (before anything is allocated), a real type is asked for a complex matrix, or the layout has
     /// another shape, or keeps the lower triangle alone of a matrix that is skew-symmetric, or symmetric and
     /// complex: then no entry is read, and the reader may be asked again. If a value is out of
-    /// range of `T`, or an entry breaks the rules.
+    /// range of `T`, or the sum of repeated ones is where it is kept, or an entry breaks the rules.
     pub fn read_tiled<T: Scalar>(
         &mut self,
         layout: Layout,
@@ -172,9 +172,11 @@ impl<R: BufRead> Reader<R> {
             let entry = expect_range(entry?, T::PRECISION)
                 .map_err(|reason| self.refusal(Some(self.lines.number()), reason))?;
             let Entry { row, col, .. } = entry;
-            place(&mut tiles, &layout, row, col, entry);
-            if let Some(value) = self.mirror(entry.value).filter(|_| row != col) {
-                place(&mut tiles, &layout, col, row, Entry { value, ..entry });
+            let mirror = self.mirror(entry.value).filter(|_| row != col);
+            let mirror = mirror.map(|value| (col, row, Entry { value, ..entry }));
+            for (row, col, entry) in [(row, col, entry)].into_iter().chain(mirror) {
+                place(&mut tiles, &layout, row, col, entry)
+                    .map_err(|reason| self.refusal(Some(self.lines.number()), reason))?;
             }
         }
         Ok(TiledMatrix::from_tiles(layout, memory, tiles))
@@ -431,26 +433,45 @@ fn expect_range(entry: Entry, precision: Precision) -> Result<Entry, Reason> {
     }
 }
 
-/// Writes an entry into its tile, if it is kept on this rank.
-fn place<T: Scalar>(tiles: &mut [Tile<T>], layout: &Layout, row: usize, col: usize, entry: Entry) {
+/// Writes an entry into its tile, if it is kept on this rank. Fails if it is repeated and the sum overflows.
+fn place<T: Scalar>(
+    tiles: &mut [Tile<T>],
+    layout: &Layout,
+    row: usize,
+    col: usize,
+    entry: Entry,
+) -> Result<(), Reason> {
     if layout.structure() == Structure::Lower && row < col {
-        return;
+        return Ok(());
     }
     let nb = layout.nb();
     let Some(slot) = layout.slot(row / nb, col / nb) else {
-        return;
+        return Ok(());
     };
     let (tile, i, j) = (&mut tiles[slot], row % nb, col % nb);
     let value = T::from_parts(entry.value.re, entry.value.im);
     // Not added to the zero that was there: 0 + (−0) would be 0.
-    tile.set(
-        i,
-        j,
-        match entry.again {
-            true => tile.get(i, j) + value,
-            false => value,
-        },
-    );
+    let value = match entry.again {
+        true => sum(tile.get(i, j), value)?,
+        false => value,
+    };
+    tile.set(i, j, value);
+    Ok(())
+}
+
+/// The sum of two values, if its parts are finite where those of both are.
+fn sum<T: Scalar>(one: T, other: T) -> Result<T, Reason> {
+    let sum = one + other;
+    for part in [T::re as fn(T) -> f64, T::im] {
+        let (x, y) = (part(one), part(other));
+        if !part(sum).is_finite() && x.is_finite() && y.is_finite() {
+            return Err(Reason::OutOfRange {
+                word: format!("{x:?} + {y:?}"),
+                precision: T::PRECISION,
+            });
+        }
+    }
+    Ok(sum)
 }
 
 /// A set of positions: a bit each, in blocks of 512 rows of a column that exist once one is set.

@@ -170,6 +170,26 @@ fn entries_at_one_position_of_a_general_matrix_are_summed() {
     );
 }
 
+/// Each value was looked at, and their sum became infinite.
+#[test]
+fn a_sum_of_values_that_overflows_is_refused_and_one_with_infinities_is_not() {
+    let text = |values: [&str; 2]| {
+        let lines = values.map(|value| format!("1 1 {value}"));
+        file("coordinate real general", &["1 1 2", &lines[0], &lines[1]])
+    };
+    let large = text(["1e308", "1e308"]);
+    refuses(&large, "line 4: 1e308 + 1e308 is out of range");
+    let narrow = rows::<f32>(&text(["-3e38", "-3e38"])).unwrap_err();
+    assert!(
+        narrow.to_string().ends_with("is out of range of f32"),
+        "{narrow}"
+    );
+    accepts(&text(["1e308", "-1e308"]), &[&[0.0]]);
+    accepts(&text(["inf", "1e308"]), &[&[f64::INFINITY]]);
+    let none = rows::<f64>(&text(["inf", "-inf"])).unwrap();
+    assert!(none[0][0].is_nan());
+}
+
 #[test]
 fn matrices_without_rows_columns_or_entries_are_read() {
     for sizes in ["0 0 0", "0 5 0"] {
