@@ -165,6 +165,21 @@ fn a_matrix_that_does_not_fit_is_refused_before_it_is_made() {
     }
 }
 
+/// Of so large tiles the bytes of one do not have 128 bits.
+#[test]
+fn a_matrix_of_the_largest_tile_that_has_a_number_does_not_fit() {
+    let n = &usize::MAX.to_string();
+    for of in [
+        &["cholesky", "--n", n][..],
+        &["lu", "--n", n],
+        &["qr", "--n", n, "--m", n],
+        &["least_squares", "--n", n],
+    ] {
+        let object = run(of[0], &[&of[1..], &["--nb", n, "--json"]].concat()).object();
+        assert_eq!(object["error"]["kind"], "does_not_fit", "{object}");
+    }
+}
+
 #[test]
 fn a_matrix_of_more_tiles_than_can_be_counted_has_the_wrong_shape() {
     let n = &usize::MAX.to_string();

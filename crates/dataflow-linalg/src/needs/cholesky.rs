@@ -1,7 +1,7 @@
 //! Cholesky: what a factor, a solution with it and an inverse take.
 
 use super::view::MatrixView;
-use super::{BESIDE, Needs, matrix};
+use super::{BESIDE, Needs, matrix, product_of};
 use crate::matrix::Layout;
 use crate::scalar::Scalar;
 
@@ -110,10 +110,11 @@ pub fn inverse<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     // priorities it is one of a row and a column of tiles; with queues of their own workers get out of
     // step, by a copy of each tile.
     let row_and_column = 2 * view.nt as u128 * view.largest_tile();
+    let tiles = product_of([held.held]);
     let copies = match (view.is_spread(), workers) {
-        (true, _) => 4 * held.held,
-        (false, 1) => row_and_column.min(4 * held.held),
-        (false, _) => (row_and_column + held.held).min(4 * held.held),
+        (true, _) => 4 * tiles,
+        (false, 1) => row_and_column.min(4 * tiles),
+        (false, _) => (row_and_column + tiles).min(4 * tiles),
     };
     let run = Needs {
         held: 0,

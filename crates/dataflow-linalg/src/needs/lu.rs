@@ -1,7 +1,7 @@
 //! LU: what its four ways to choose pivots, its solutions and its inverse take.
 
 use super::view::MatrixView;
-use super::{BESIDE, Needs, matrix};
+use super::{BESIDE, Needs, matrix, product_of};
 use crate::kernel::Op;
 use crate::lu::{INNER_BLOCK, first_entrant, suits_columns};
 use crate::matrix::{Layout, Tile};
@@ -23,7 +23,7 @@ pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
     by_columns::<T>(layout, workers, 0, |view, k| {
         let (own, rows) = (view.rows_here(k), layout.rows() - layout.row_range(k).start);
         let width = layout.tile_cols(k) as u128;
-        let (stacks, panel) = (own * width, rows as u128 * width);
+        let (stacks, panel) = (product_of([own, width]), product_of([rows as u128, width]));
         // Stacks of rows come and go; the panel is one stack of all.
         match view.in_row(k) {
             _ if !view.is_spread() => [0, stacks],
@@ -89,11 +89,11 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
         for entrant in (0..entrants(k)).filter(|i| view.in_row(k + i)) {
             let elsewhere = group(entrant, k).filter(|&m| !view.in_row(m));
             received += elsewhere
-                .map(|m| layout.tile_rows(m) as u128 * width)
+                .map(|m| product_of([layout.tile_rows(m) as u128, width]))
                 .sum::<u128>();
         }
         // The winners at each node of the tree, with the numbers of their rows.
-        let winners = (width + 1) * width;
+        let winners = product_of([width + 1, width]);
         let most = entrants(k) as u32;
         let is_here = |v: u32| view.in_row(k + first_entrant(v, most) as usize);
         for v in most.min(2)..2 * most {
@@ -104,7 +104,7 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
             }
         }
         // For each row of ranks the winners' factors, and the rows that fall there.
-        let (factors, fallen) = (width * width, (width + 1) * width);
+        let (factors, fallen) = (product_of([width, width]), winners);
         let beside = width + 1;
         match view.in_row(k) {
             true => made += view.grid.p() as u128 * (factors + beside) + fallen,
@@ -120,7 +120,12 @@ pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: us
     let stacks = steps.flat_map(|k| (0..entrants(k)).map(move |entrant| (entrant, k)));
     let here = stacks.filter(|(entrant, k)| view.in_row(k + entrant));
     let largest = here.map(of_group).max().unwrap_or(0);
-    by_columns::<T>(layout, workers, workers as u128 * largest, panel)
+    by_columns::<T>(
+        layout,
+        workers,
+        product_of([workers as u128, largest]),
+        panel,
+    )
 }
 
 /// What swaps of whole rows take; `panel` tells how many elements a rank in a panel's column gets
@@ -177,18 +182,18 @@ impl<'v> Panels<'v> {
                 let [gets, makes] = panel(view, k);
                 of_panel = [of_panel[0].max(gets), of_panel[1].max(makes)];
                 // Columns left of later panels are reordered by stacks, once.
-                stacks.push(view.rows_here(k) * width);
+                stacks.push(product_of([view.rows_here(k), width]));
             }
             for n in (k + 1..view.nt).filter(|&n| view.in_col(n)) {
                 // Rows that rise and rows that fall, each with its number.
-                let moving = width * (layout.tile_cols(n) as u128 + 1);
+                let moving = product_of([width, layout.tile_cols(n) as u128 + 1]);
                 of_column[n] = moving.max(of_column[n]);
             }
         }
         let at_once = match view.is_spread() {
             true => stacks.len(),
             // The first ones are the highest.
-            false => 2 * workers,
+            false => workers.saturating_mul(2),
         };
         Panels {
             view,

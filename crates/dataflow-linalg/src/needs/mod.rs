@@ -5,7 +5,8 @@
 //! other ranks send counts as if all of it were there at once, except what one holds only in the
 //! place of something else.
 //!
-//! A function of layouts, scalars and options; costs a look at each tile of the matrix.
+//! A function of layouts, scalars and options; costs a look at each tile of the matrix. Of a matrix that is
+//! too large for any machine the numbers are too large as well, and no more than that.
 //!
 //! # Elsewhere
 //! What is free: [`available`]. Each routine's formula: under its name, in the file of its family.
@@ -144,6 +145,14 @@ pub fn process(workers: usize) -> u128 {
     LARGE_PAGE + workers as u128 * OF_WORKER
 }
 
+/// More bytes than any machine has; of so many as can be looked at one by one the sum has 128 bits.
+const MOST: u128 = 1 << 80;
+
+/// The product of these numbers, or [`MOST`] if it is more.
+fn product_of<const N: usize>(numbers: [u128; N]) -> u128 {
+    numbers.into_iter().fold(1, u128::saturating_mul).min(MOST)
+}
+
 /// Steps beside those that a lookahead spans: what comes of the one under way, and of those that ranks
 /// are apart.
 const BESIDE: usize = 4;
@@ -155,5 +164,74 @@ pub fn matrix<T: Scalar>(layout: &Layout) -> Needs {
     Needs {
         held: elements.saturating_add(tiles),
         ..Needs::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Op, Side, Triangle};
+    use crate::matrix::{Distribution, Grid};
+    use crate::qr::Options;
+    use crate::scalar::c64;
+    use dataflow_core::rank::Rank;
+    use std::num::NonZeroU32;
+
+    /// Numbers that 128 bits do not hold ended in a panic, or wrapped around: the run was let in.
+    #[test]
+    fn a_matrix_that_no_machine_has_needs_more_than_there_is_whatever_is_done_with_it() {
+        fn check<T: Scalar>(general: &Layout, lower: &Layout, workers: usize) {
+            let (a, l, options) = (general, lower, Options::of_order(32));
+            let (groups, square) = (NonZeroU32::new(3).unwrap(), [general; 2]);
+            let triangle = (Side::Left, Triangle::Lower, Op::NoTranspose);
+            let all = [
+                cholesky::<T>(l, workers),
+                cholesky_ahead::<T>(l, 3, workers),
+                cholesky_solve::<T>([l, a], workers),
+                cholesky_check::<T>(l, workers),
+                inverse::<T>(l, workers),
+                lu::<T>(a, workers),
+                lu_check::<T>(a, workers),
+                lu_tournament::<T>(a, groups, workers),
+                lu_unpivoted::<T>(a, workers),
+                lu_unpivoted_ahead::<T>(a, 3, workers),
+                lu_incremental::<T>(a, workers),
+                lu_replay::<T>(square, workers),
+                lu_solve::<T>(square, Op::NoTranspose, workers),
+                lu_inverse::<T>(a, workers),
+                qr::<T>(a, options, workers),
+                qr_apply::<T>((a, options), Side::Left, a, workers),
+                qr_check::<T>(a, options, workers).unwrap(),
+                least_squares::<T>(square, options, workers).unwrap(),
+                least_squares_minimum_norm::<T>(square, options, workers).unwrap(),
+                solution_ratio::<T>(square, workers).unwrap(),
+                gemm::<T>([l, a, a], workers),
+                defect::<T>([a; 3], workers),
+                herk::<T>(Op::NoTranspose, [a, l], workers),
+                triangular::<T>(triangle, square, workers),
+                solve::<T>(square, workers),
+                mixed::<T>(square, workers),
+                error_bounds::<T>(square, workers),
+            ];
+            for (which, needs) in all.iter().enumerate() {
+                assert!(needs.expect_room(u64::MAX).is_err(), "{which} of {a:?}");
+                assert!(needs.at_most() >= needs.held, "{which} of {a:?}");
+            }
+        }
+        let n = usize::MAX;
+        for (nb, (p, q), workers) in [
+            (n, (1, 1), 1),
+            (n, (2, 3), n),
+            (n / 5, (1, 1), n),
+            (n / 5, (2, 2), 2),
+        ] {
+            let grid = Distribution::BlockCyclic(Grid::new(p, q).unwrap());
+            let spread = |layout: Layout| layout.distributed(grid, Rank(0)).unwrap();
+            let general = spread(Layout::general(n, n, nb).unwrap());
+            let lower = spread(Layout::lower(n, nb).unwrap());
+            check::<f32>(&general, &lower, workers);
+            check::<f64>(&general, &lower, workers);
+            check::<c64>(&general, &lower, workers);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! QR with column pivoting: what the choice of columns, the factors and shortest solutions take.
 
 use super::view::MatrixView;
-use super::{Needs, least_squares, matrix, qr, qr_apply};
+use super::{Needs, least_squares, matrix, product_of, qr, qr_apply};
 use crate::error::LinalgError;
 use crate::kernel::Side;
 use crate::matrix::Layout;
@@ -67,7 +67,7 @@ fn passing(needs: Needs) -> Needs {
     Needs {
         held: 0,
         received: needs.received,
-        workspace: needs.held + needs.workspace,
+        workspace: needs.held.saturating_add(needs.workspace),
     }
 }
 
@@ -76,7 +76,7 @@ fn passing(needs: Needs) -> Needs {
 fn vectors<T: Scalar>(s: &Layout) -> Needs {
     let view = MatrixView::of::<T>(s);
     let (length, nb) = (s.rows() as u128 + 8, s.nb().min(s.cols()) as u128);
-    let bytes = 2 * (2 * length + 3 * nb * view.mt as u128) * view.element;
+    let bytes = product_of([2, 2 * length + 3 * nb * view.mt as u128, view.element]);
     Needs {
         held: 0,
         received: u128::from(view.is_spread()) * bytes,
@@ -99,18 +99,19 @@ fn choice<T: Scalar>(s: &Layout, workers: usize) -> Needs {
     let nb = s.nb().min(s.rows().max(s.cols())) as u128;
     let column = height * view.element;
     let moved = view.sum(|i, _| usize::from(view.in_row(i)));
-    let sets = 4 * nb * column;
+    let sets = product_of([4, nb, column]);
+    let both = product_of([2, strips, column]);
     Needs {
         held: 0,
         received: match view.is_spread() {
-            true => (2 * strips * column).max(moved) + sets,
+            true => both.max(moved) + sets,
             false => 0,
         },
         // Strips, and the sets that they put forward; a turn copies its strip, a match has both of its
         // sets beside a triangle and V.
-        workspace: 2 * strips * column
+        workspace: both
             + sets
-            + workers as u128 * (3 * width.max(nb) + 8 * nb) * column
+            + product_of([workers as u128, 3 * width.max(nb) + 8 * nb, column])
             + view.kernels(workers),
     }
 }

@@ -1,7 +1,7 @@
 //! QR: what factors, Q and solutions of least squares take.
 
 use super::view::MatrixView;
-use super::{Needs, gemm, matrix};
+use super::{Needs, gemm, matrix, product_of};
 use crate::error::LinalgError;
 use crate::kernel::Side;
 use crate::matrix::{Layout, Tile};
@@ -63,7 +63,7 @@ fn reflectors<T: Scalar>(
         let rows = view.layout.tile_rows(m) as u128;
         let cols = view.layout.tile_cols(k) as u128;
         let is_triangle = elimination.is_triangle(k as u32, m as u32);
-        let of_v = u128::from(is_triangle) * rows * rows.min(cols) * view.element;
+        let of_v = u128::from(is_triangle) * product_of([rows, rows.min(cols), view.element]);
         let made = of_v + of_t(view, options, is_triangle, (m, k));
         if view.is_here(m, k) {
             held += made + 3 * size_of::<Tile<T>>() as u128;
@@ -76,8 +76,8 @@ fn reflectors<T: Scalar>(
 
 /// Bytes of the T of tile (m, k): as a triangle, and as a row that vanishes under another.
 fn of_t(view: &MatrixView, options: Options, is_triangle: bool, (m, k): (usize, usize)) -> u128 {
-    let t =
-        options.inner_block(&view.layout) as u128 * view.layout.tile_cols(k) as u128 * view.element;
+    let (ib, cols) = (options.inner_block(&view.layout), view.layout.tile_cols(k));
+    let t = product_of([ib as u128, cols as u128, view.element]);
     t * (u128::from(is_triangle) + u128::from(m > k))
 }
 

@@ -1,6 +1,6 @@
 //! Refinement: what solutions of square systems, corrected or not, and bounds of their errors take.
 
-use super::{Needs, cholesky, cholesky_solve, gemm, lu, lu_solve, matrix};
+use super::{Needs, cholesky, cholesky_solve, gemm, lu, lu_solve, matrix, product_of};
 use crate::kernel::Op;
 use crate::matrix::{Layout, Structure};
 use crate::scalar::Scalar;
@@ -30,7 +30,7 @@ pub fn mixed<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
     let rest = Needs {
         held: low.held,
         // A correction, and the one before it.
-        workspace: left.workspace + 2 * matrix::<T::Lower>(b).held,
+        workspace: left.workspace + product_of([2, matrix::<T::Lower>(b).held]),
         ..left
     };
     let refined = low.then(rest).and(of_a).and(of_b).and(of_b).and(of_b);
@@ -44,7 +44,7 @@ pub fn error_bounds<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
     // With the three of the product these are six.
     let beside = [of_b; 3].into_iter().fold(matrix::<T>(a), Needs::and);
     // Every rank gets all entries of one, in two parts each.
-    let entries = b.rows() as u128 * b.cols() as u128;
+    let entries = product_of([b.rows() as u128, b.cols() as u128]);
     let is_spread = u128::from(b.distribution().n_ranks() > 1);
     let parts = 2 * size_of::<f64>() as u128 * entries;
     let product = gemm::<T>([a, b, b], workers);

@@ -1,5 +1,6 @@
 //! View: which tiles a rank has, and which it needs.
 
+use super::product_of;
 use crate::matrix::{Distribution, Grid, Layout};
 use crate::scalar::Scalar;
 use std::ops::Range;
@@ -77,7 +78,7 @@ impl MatrixView {
     /// Bytes of tile (m, n).
     pub(super) fn bytes(&self, m: usize, n: usize) -> u128 {
         let (rows, cols) = (self.layout.tile_rows(m), self.layout.tile_cols(n));
-        rows as u128 * cols as u128 * self.element
+        product_of([rows as u128, cols as u128, self.element])
     }
 
     /// Bytes of the tiles of other ranks, each so many times.
@@ -128,7 +129,7 @@ impl MatrixView {
     /// Bytes of so many of the widest columns of tiles that are here.
     pub(super) fn columns(&self, n: u128) -> u128 {
         let width = self.layout.nb().min(self.layout.cols()) as u128;
-        n * self.rows_here(0) * width * self.element
+        product_of([n, self.rows_here(0), width, self.element])
     }
 
     /// What checks on one rank hold of tiles of A: for each worker one that it works on, and one that
@@ -140,7 +141,8 @@ impl MatrixView {
     /// The sums along rows and columns that checks take of each tile that is here, of what is and of
     /// what should be; and of the whole.
     pub(super) fn sums(&self) -> u128 {
-        let sums = |rows: usize, cols: usize| 2 * (rows + cols) as u128 * size_of::<f64>() as u128;
+        let sums =
+            |rows: usize, cols: usize| 2 * (rows as u128 + cols as u128) * size_of::<f64>() as u128;
         let tiles = self.layout.tiles();
         let tiles = tiles.map(|(m, n)| sums(self.layout.tile_rows(m), self.layout.tile_cols(n)));
         tiles.sum::<u128>() + sums(self.layout.rows(), self.layout.cols())
@@ -150,11 +152,11 @@ impl MatrixView {
     pub(super) fn largest_tile(&self) -> u128 {
         let longest = self.layout.rows().max(self.layout.cols());
         let nb = self.layout.nb().min(longest) as u128;
-        nb * nb * self.element
+        product_of([nb, nb, self.element])
     }
 
     /// What kernels work in: four tiles for each worker.
     pub(super) fn kernels(&self, workers: usize) -> u128 {
-        4 * workers as u128 * self.largest_tile()
+        product_of([4, workers as u128, self.largest_tile()])
     }
 }

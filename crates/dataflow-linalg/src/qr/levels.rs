@@ -23,7 +23,8 @@ impl Levels {
             panels: Vec::new(),
         };
         let mt = elimination.mt() as usize;
-        let room = (0..elimination.panels() as usize).map(|k| vec![0; Self::of_panel((mt, nt), k)]);
+        let room = |k| vec![0; Self::of_panel((mt, nt), k) as usize];
+        let room = (0..elimination.panels() as usize).map(room);
         levels.panels = room.collect();
         for k in (0..elimination.panels()).rev() {
             let kills = elimination.order(k).iter().rev();
@@ -38,13 +39,13 @@ impl Levels {
     }
 
     /// How many there are of a panel of mt × nt tiles.
-    fn of_panel((mt, nt): (usize, usize), k: usize) -> usize {
-        2 * (mt - k) * (nt - k)
+    fn of_panel((mt, nt): (usize, usize), k: usize) -> u128 {
+        2 * (mt - k) as u128 * (nt - k) as u128
     }
 
     /// The bytes that those of mt × nt tiles take.
     pub(crate) fn bytes((mt, nt): (usize, usize)) -> u128 {
-        let of_panel = |k| Self::of_panel((mt, nt), k) as u128;
+        let of_panel = |k| Self::of_panel((mt, nt), k);
         (0..mt.min(nt)).map(of_panel).sum::<u128>() * size_of::<u32>() as u128
     }
 
