@@ -27,12 +27,12 @@ impl<T: Scalar> Entries<T> for NdarrayEntries<'_, T> {
 
     fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
         if let Some((elements, ld)) = self.as_column_major() {
-            return into.copy_from_slice(&elements[col * ld..][rows]);
+            return into.copy_from_slice(&elements[col * ld..][..ld][rows]);
         }
         if let Some(elements) = self.0.to_slice() {
             // Row by row: a strided iterator of ndarray's takes twice as long.
             let n = self.0.ncols();
-            let entries = elements[rows.start * n..].chunks_exact(n);
+            let entries = elements[rows.start * n..rows.end * n].chunks_exact(n);
             let slots = into.iter_mut().zip(entries);
             return slots.for_each(|(slot, row)| *slot = row[col]);
         }
@@ -121,6 +121,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Errors
     /// If a stored tile is not at hand.
     pub fn to_faer(&self) -> Result<Mat<T>, TileError> {
+        self.expect_whole()?;
         let mut matrix = Mat::zeros(self.rows(), self.cols());
         let mut strip = Vec::new();
         for j in 0..self.nt() {

@@ -36,7 +36,7 @@ pub trait Entries<T: Scalar>: Sync {
     }
 
     /// The whole source as a column-major slice with its leading dimension, if it is one: entry
-    /// `(row, col)` at `row + col · ld`. Spares a copy.
+    /// `(row, col)` at `row + col · ld`, and no more rows than `ld`. Spares a copy.
     fn as_column_major(&self) -> Option<(&[T], usize)> {
         None
     }
@@ -48,7 +48,31 @@ impl<T: Scalar, F: Fn(usize, usize) -> T + Sync> Entries<T> for F {
     }
 }
 
-/// A column-major slice: entry `(row, col)` at `row + col · ld`.
+/// The slice that a source is, if it is one of so many rows.
+///
+/// # Panics
+/// If its columns are too close to each other for them: below the last row stands another column.
+#[track_caller]
+pub(crate) fn column_major_of<T: Scalar>(
+    entries: &dyn Entries<T>,
+    rows: usize,
+) -> Option<(&[T], usize)> {
+    let (elements, ld) = entries.as_column_major()?;
+    expect_rows(rows, ld);
+    Some((elements, ld))
+}
+
+/// Panics if a column-major slice is asked for rows that it does not have.
+#[track_caller]
+fn expect_rows(rows: usize, ld: usize) {
+    assert!(
+        rows <= ld,
+        "a column-major slice of leading dimension {ld} has no {rows} rows"
+    );
+}
+
+/// A column-major slice: entry `(row, col)` at `row + col · ld`. To ask for a row from `ld` on, or for an
+/// entry behind the slice, panics.
 ///
 /// # Examples
 /// Two columns of two entries each, three apart:
@@ -69,10 +93,12 @@ pub struct ColumnMajor<'a, T> {
 
 impl<T: Scalar> Entries<T> for ColumnMajor<'_, T> {
     fn entry(&self, row: usize, col: usize) -> T {
+        expect_rows(row + 1, self.ld);
         self.elements[row + col * self.ld]
     }
 
     fn column(&self, rows: Range<usize>, col: usize, into: &mut [T]) {
+        expect_rows(rows.end, self.ld);
         let start = rows.start + col * self.ld;
         into.copy_from_slice(&self.elements[start..][..rows.len()]);
     }

@@ -44,6 +44,7 @@ mod weighed;
 pub(crate) use collect::Collect;
 pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
+pub(crate) use entries::column_major_of;
 pub use entries::{AdjointEntries, ColumnMajor, Entries};
 pub(crate) use fill::Fill;
 pub use layout::{Layout, LayoutError, Structure};

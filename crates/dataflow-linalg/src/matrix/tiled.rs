@@ -10,7 +10,7 @@
 //! Entries: [`entries`](super::entries). Other libraries' matrices: [`convert`](super::convert).
 
 use super::layout::{Layout, Structure};
-use super::{Distribution, Entries, Format, Part, Tile};
+use super::{Distribution, Entries, Format, Part, Tile, column_major_of};
 use crate::error::{LinalgError, ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
@@ -193,6 +193,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// Writes the entries of tile `(i, j)`, making it if it does not exist yet.
     ///
     /// Other tiles may be filled at the same time, by other threads. One tile's worth of scratch.
+    /// If an entry panics, the tile is as it was.
     ///
     /// # Errors
     /// If the tile is not stored or belongs to another rank.
@@ -203,11 +204,14 @@ impl<T: Scalar> TiledMatrix<T> {
         entries: &impl Entries<T>,
     ) -> Result<(), TileError> {
         let slot = self.layout.slot(i, j).ok_or_else(|| self.why_not(i, j))?;
+        let mut buffer = Vec::new();
+        // First, since it may panic: the tile is at home until then.
+        let (elements, ld) = lying(&self.layout, i, j, entries, &mut buffer);
         let mut tile = match self.store.take(slot) {
             Some(version) => version.into_datum(),
             None => empty_tile(&self.layout, &self.memory, i, j),
         };
-        fill(&mut tile, &self.layout, i, j, entries, &mut Vec::new());
+        tile.read_column_major(elements, ld);
         self.store
             .put(slot, Version::new(tile))
             .ok_or_else(|| self.why_not(i, j))
@@ -270,12 +274,21 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Errors
     /// If a stored tile is not at hand.
     pub fn to_column_major(&self) -> Result<Vec<T>, TileError> {
+        self.expect_whole()?;
         let mut elements = vec![T::zero(); self.rows() * self.cols()];
         for j in 0..self.nt() {
             let start = self.col_range(j).start * self.rows();
             self.write_strip(j, &mut elements[start..], self.rows())?;
         }
         Ok(elements)
+    }
+
+    /// Fails with the first stored tile that is not at hand: before room is made for the entries of all.
+    pub(crate) fn expect_whole(&self) -> Result<(), TileError> {
+        let (mt, nt) = (self.mt(), self.nt());
+        let tiles = (0..nt).flat_map(|j| (0..mt).map(move |i| (i, j)));
+        let mut stored = tiles.filter(|&(i, j)| self.stores(i, j));
+        stored.try_for_each(|(i, j)| self.tile_at(i, j).map(drop))
     }
 
     /// The entry at `(row, col)`: of a lower matrix above the diagonal the conjugate of its mirror.
@@ -386,13 +399,30 @@ pub(crate) fn fill<T: Scalar>(
     entries: &dyn Entries<T>,
     buffer: &mut Vec<T>,
 ) {
-    let (row, col) = (layout.row_range(i).start, layout.col_range(j).start);
-    let whole = layout.structure() == Structure::General || i != j;
-    match entries.as_column_major().filter(|_| whole) {
-        Some((elements, ld)) => tile.read_column_major(&elements[row + col * ld..], ld),
+    let (elements, ld) = lying(layout, i, j, entries, buffer);
+    tile.read_column_major(elements, ld);
+}
+
+/// The entries of tile `(i, j)` as a column-major slice with its leading dimension: of the source itself
+/// if they lie so there, else gathered in the buffer.
+fn lying<'e, T: Scalar>(
+    layout: &Layout,
+    i: usize,
+    j: usize,
+    entries: &'e dyn Entries<T>,
+    buffer: &'e mut Vec<T>,
+) -> (&'e [T], usize) {
+    let (rows, cols) = (layout.row_range(i), layout.col_range(j));
+    let source = column_major_of(entries, layout.rows());
+    let is_whole = layout.structure() == Structure::General || i != j;
+    match source.filter(|_| is_whole) {
+        Some((elements, ld)) => {
+            let span = (cols.len() - 1) * ld + rows.len();
+            (&elements[rows.start + cols.start * ld..][..span], ld)
+        }
         None => {
             gather(layout, i, j, entries, buffer);
-            tile.read_column_major(buffer, layout.tile_rows(i));
+            (buffer, rows.len())
         }
     }
 }
@@ -462,7 +492,7 @@ impl<T: Scalar> Entries<T> for TiledMatrix<T> {
         let (nb, first) = (self.nb(), rows.start);
         let mut row = first;
         while row < rows.end {
-            let end = self.row_range(row / nb).end.min(rows.end);
+            let end = (row - row % nb).saturating_add(nb).min(rows.end);
             let slots = &mut into[row - first..end - first];
             match self.tile(row / nb, col / nb) {
                 Some(tile) if self.structure() == Structure::General || row >= col => {
@@ -502,10 +532,15 @@ impl<T: Scalar> fmt::Debug for TiledMatrix<T> {
 mod tests {
     use super::*;
     use crate::error::MatrixError;
-    use crate::matrix::{Distribution, Format, Grid};
+    use crate::matrix::convert::{FaerEntries, NdarrayEntries};
+    use crate::matrix::market::{Storage, Symmetry, WriteError, write};
+    use crate::matrix::{ColumnMajor, Distribution, Format, Grid};
     use crate::scalar::c64;
+    use crate::whole::tile_of;
     use dataflow_core::rank::Rank;
+    use ndarray::{Array2, ShapeBuilder, s};
     use proptest::prelude::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn number(row: usize, col: usize) -> f64 {
         (1 + row + 1000 * col) as f64
@@ -618,6 +653,21 @@ mod tests {
         assert!(reason(1, 1).contains("empty or lent"));
     }
 
+    /// Room was made for all entries first.
+    #[test]
+    fn a_matrix_without_tiles_is_refused_before_there_is_room_for_its_entries() {
+        let layout = Layout::general(1 << 40, 1 << 40, 1 << 39).unwrap();
+        let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+        let absent = TileError::Absent { i: 0, j: 0 };
+        assert_eq!(a.to_column_major(), Err(absent.clone()));
+        assert_eq!(a.to_ndarray(), Err(absent.clone()));
+        assert_eq!(a.to_faer().map(drop), Err(absent.clone()));
+        let mut text = Vec::new();
+        let refused = write(&mut text, &a, Storage::Array, Symmetry::General);
+        assert!(matches!(refused, Err(WriteError::Tile(of)) if of == absent));
+        assert!(text.is_empty());
+    }
+
     #[test]
     fn a_slice_that_is_too_small_is_refused_with_both_shapes() {
         let layout = Layout::general(3, 2, 2).unwrap();
@@ -634,6 +684,62 @@ mod tests {
         let a = TiledMatrix::<f64>::zeros(layout);
         let refused = a.write_column_major(&mut small, 3).unwrap_err();
         assert!(matches!(refused, MatrixError::Shape(_)));
+    }
+
+    /// A slice whose leading dimension was too small gave entries of the next column, and a tiled matrix of
+    /// too few rows was never done with.
+    #[test]
+    fn rows_that_a_source_does_not_have_are_refused_whatever_it_is() {
+        fn refuses(name: &str, source: &impl Entries<f64>) {
+            let layouts = [Layout::general(4, 2, 2), Layout::lower(4, 4)];
+            for layout in layouts.map(Result::unwrap) {
+                let made = || TiledMatrix::from_entries(layout, source);
+                let refused = catch_unwind(AssertUnwindSafe(made));
+                assert!(refused.is_err(), "{name}, {:?}", layout.structure());
+            }
+            let memory: Arc<dyn Memory> = Arc::new(Heap);
+            let whole = || tile_of((4, 2), source, &memory);
+            assert!(catch_unwind(AssertUnwindSafe(whole)).is_err(), "{name}");
+            let entry = || source.entry(3, 0);
+            assert!(catch_unwind(AssertUnwindSafe(entry)).is_err(), "{name}");
+        }
+        let elements = [0.0; 12];
+        let (rows, columns) = (Array2::<f64>::zeros((3, 4)), Array2::zeros((3, 4).f()));
+        let faer = faer::Mat::<f64>::zeros(3, 4);
+        refuses(
+            "slice",
+            &ColumnMajor {
+                elements: &elements,
+                ld: 3,
+            },
+        );
+        refuses("by rows", &NdarrayEntries(rows.view()));
+        refuses("by columns", &NdarrayEntries(columns.view()));
+        refuses("spread", &NdarrayEntries(columns.slice(s![.., ..;2])));
+        refuses("faer", &FaerEntries(faer.as_ref()));
+        refuses(
+            "tiled",
+            &TiledMatrix::zeros(Layout::general(3, 4, 2).unwrap()),
+        );
+    }
+
+    #[test]
+    fn a_tile_of_which_an_entry_panics_stays_as_it_was() {
+        let layout = Layout::general(3, 2, 2).unwrap();
+        let a = TiledMatrix::from_fn(layout, number);
+        let before = a.to_column_major();
+        let panics = |_: usize, _: usize| panic!("no entry");
+        let short = ColumnMajor {
+            elements: &[0.0; 3],
+            ld: 3,
+        };
+        for tile in [(0, 0), (1, 0)] {
+            let fill = || a.fill_tile(tile.0, tile.1, &panics);
+            assert!(catch_unwind(AssertUnwindSafe(fill)).is_err());
+            let fill = || a.fill_tile(tile.0, tile.1, &short);
+            assert!(catch_unwind(AssertUnwindSafe(fill)).is_err());
+            assert_eq!(a.to_column_major(), before);
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 use crate::error::{Given, LinalgError};
 use crate::kernel::ScratchMemory;
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
-use crate::matrix::{Entries, Format, Tile};
+use crate::matrix::{Entries, Format, Tile, column_major_of};
 use crate::scalar::Scalar;
 use dataflow_core::port::Memory;
 use std::sync::{Arc, LazyLock};
@@ -47,7 +47,7 @@ pub fn tile_of<T: Scalar>(
     memory: &Arc<dyn Memory>,
 ) -> Tile<T> {
     let mut tile = Tile::unspecified(rows, cols, Format::ColumnMajor, memory);
-    match entries.as_column_major() {
+    match column_major_of(entries, rows) {
         Some((elements, ld)) => tile.read_column_major(elements, ld),
         None => {
             let columns = tile.as_mut_slice().chunks_exact_mut(rows.max(1));

@@ -38,6 +38,7 @@ pub fn write<T: Scalar>(
     symmetry: Symmetry,
 ) -> Result<(), WriteError> {
     expect_suitable(a, symmetry)?;
+    a.expect_whole()?;
     let mut to = BufWriter::new(to);
     let field = match T::IS_COMPLEX {
         true => Field::Complex,
