@@ -139,17 +139,6 @@ impl<'a, T: Scalar> Check<'a, T> {
         self.all == *self.l.layout()
     }
 
-    /// The tile before and behind one in the order of slots.
-    fn neighbours(&self, m: u32, n: u32) -> [Option<(u32, u32)>; 2] {
-        let slot = self.all.slot(m as usize, n as usize);
-        let at = |slot: Option<usize>| {
-            let (m, n) = self.all.tile_of(slot?)?;
-            Some((m as u32, n as u32))
-        };
-        let before = slot.and_then(|slot| slot.checked_sub(1));
-        [at(before), at(slot.map(|slot| slot + 1))]
-    }
-
     /// A[m,n], and its sums.
     fn begin(&self, m: usize, n: usize) -> Tile<T> {
         let shape = (self.all.tile_rows(m), self.all.tile_cols(n));
@@ -201,7 +190,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 from.task(RIGHT, Give { m: n, k }, PIECE);
             }
             Add { m, n } => {
-                match self.neighbours(m, n)[0] {
+                match self.all.neighbours(m, n)[0] {
                     None => from.home(PIECE, &self.total, 0),
                     Some((m, n)) => from.task(PIECE, Add { m, n }, PIECE),
                 }
@@ -219,7 +208,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             }
             Subtract { m, n, k } if k == n => to.task(PIECE, Add { m, n }, PART),
             Subtract { m, n, k } => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
-            Add { m, n } => match self.neighbours(m, n)[1] {
+            Add { m, n } => match self.all.neighbours(m, n)[1] {
                 None => to.home(PIECE, &self.total, 0),
                 Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
             },
@@ -255,7 +244,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 }
             }
             Add { m, n } => {
-                let is_first = self.neighbours(m, n)[0].is_none();
+                let is_first = self.all.neighbours(m, n)[0].is_none();
                 let (m, n) = (m as usize, n as usize);
                 let extent = Extent::of(Structure::Lower, m, n);
                 rest::sum_up(flows, is_first, &self.all, (m, n), extent);

@@ -158,17 +158,6 @@ impl<'a, T: Scalar> Check<'a, T> {
         m.min(n) + 1
     }
 
-    /// The tile before and behind one in the order of slots.
-    fn neighbours(&self, m: u32, n: u32) -> [Option<(u32, u32)>; 2] {
-        let slot = self.all.slot(m as usize, n as usize);
-        let at = |slot: Option<usize>| {
-            let (m, n) = self.all.tile_of(slot?)?;
-            Some((m as u32, n as u32))
-        };
-        let before = slot.and_then(|slot| slot.checked_sub(1));
-        [at(before), at(slot.map(|slot| slot + 1))]
-    }
-
     /// Whether all tiles are on this rank: then giving one costs nothing.
     fn is_alone(&self) -> bool {
         self.all == *self.lu.layout()
@@ -346,7 +335,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 from.task(UPPER, Give { m: k, n }, PIECE);
             }
             Add { m, n } => {
-                match self.neighbours(m, n)[0] {
+                match self.all.neighbours(m, n)[0] {
                     None => from.home(PIECE, &self.total, 0),
                     Some((m, n)) => from.task(PIECE, Add { m, n }, PIECE),
                 }
@@ -386,7 +375,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                 true => to.task(PIECE, Add { m, n }, PART),
                 false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
             },
-            Add { m, n } => match self.neighbours(m, n)[1] {
+            Add { m, n } => match self.all.neighbours(m, n)[1] {
                 None => to.home(PIECE, &self.total, 0),
                 Some((m, n)) => to.task(PIECE, Add { m, n }, PIECE),
             },
@@ -401,7 +390,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
             Give { .. } => {}
             Subtract { m, n, k } => self.subtract((m, n, k), flows),
             Add { m, n } => {
-                let is_first = self.neighbours(m, n)[0].is_none();
+                let is_first = self.all.neighbours(m, n)[0].is_none();
                 let tile = (m as usize, n as usize);
                 rest::sum_up(flows, is_first, &self.all, tile, Extent::Whole);
             }

@@ -136,10 +136,11 @@ impl Layout {
         self.distributed(self.distribution, rank).ok()
     }
 
-    /// What ranks must agree on: number of columns, tile order, distribution.
+    /// What ranks must agree on: number of columns, tile order, distribution, which tiles are stored.
     pub(crate) fn describe(&self, about: &mut Description) {
         about.parameter("n", self.cols).parameter("nb", self.nb);
         about.parameter("grid", self.distribution);
+        about.parameter("stored", format!("{:?}", self.structure));
     }
 
     /// The same with all tiles on one rank.
@@ -266,6 +267,17 @@ impl Layout {
         let x = slot - slots.start(y) + slots.first_row_of(y);
         let i = slots.first_row + x * slots.row_step;
         Some((i, slots.first_col + y * slots.col_step))
+    }
+
+    /// The tiles before and behind one of this rank in the order of slots.
+    pub(crate) fn neighbours(&self, i: u32, j: u32) -> [Option<(u32, u32)>; 2] {
+        let slot = self.slot(i as usize, j as usize);
+        let at = |slot: Option<usize>| {
+            let (i, j) = self.tile_of(slot?)?;
+            Some((i as u32, j as u32))
+        };
+        let before = slot.and_then(|slot| slot.checked_sub(1));
+        [at(before), at(slot.map(|slot| slot + 1))]
     }
 
     /// The tiles of this rank in the order of their slots.
@@ -475,6 +487,18 @@ mod tests {
             whole.distributed(distribution, Rank(rank)).unwrap()
         };
         (0..n_ranks).map(spread).collect()
+    }
+
+    /// Tasks of tiles above the diagonal were waited for in vain.
+    #[test]
+    fn ranks_that_store_other_tiles_disagree() {
+        let told = |layout: Layout| {
+            let mut about = Description::default();
+            layout.describe(&mut about);
+            about.parameters().to_vec()
+        };
+        let (lower, general) = (Layout::lower(5, 2), Layout::general(5, 5, 2));
+        assert_ne!(told(lower.unwrap()), told(general.unwrap()));
     }
 
     proptest! {

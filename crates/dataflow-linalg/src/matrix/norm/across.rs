@@ -167,17 +167,6 @@ impl<'a, T: Scalar> Measure<'a, T> {
         }
     }
 
-    /// The tile before and behind one in the order of slots.
-    fn neighbours(&self, i: u32, j: u32) -> [Option<(u32, u32)>; 2] {
-        let slot = self.all.slot(i as usize, j as usize);
-        let at = |slot: Option<usize>| {
-            let (i, j) = self.all.tile_of(slot?)?;
-            Some((i as u32, j as u32))
-        };
-        let before = slot.and_then(|slot| slot.checked_sub(1));
-        [at(before), at(slot.map(|slot| slot + 1))]
-    }
-
     /// The last tile in the order of slots, if there is one.
     fn last(&self) -> Option<(u32, u32)> {
         let slot = self.all.n_slots().checked_sub(1)?;
@@ -258,7 +247,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
         match task {
             Tile { .. } => {}
             Add { i, j } => {
-                match self.neighbours(i, j)[0] {
+                match self.all.neighbours(i, j)[0] {
                     None => from.home(TOTAL, &self.total, 0),
                     Some((i, j)) => from.task(TOTAL, Add { i, j }, TOTAL),
                 }
@@ -275,7 +264,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
     fn successors(&self, task: MeasureTask, to: &mut impl Successors<Self>) {
         match task {
             Tile { i, j } => to.task(TOTAL, Add { i, j }, PART),
-            Add { i, j } => match self.neighbours(i, j)[1] {
+            Add { i, j } => match self.all.neighbours(i, j)[1] {
                 Some((i, j)) => to.task(TOTAL, Add { i, j }, TOTAL),
                 None => {
                     let tell = |rank| Tell { rank };
