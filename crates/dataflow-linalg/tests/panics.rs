@@ -22,7 +22,7 @@ fn tile(rows: usize, cols: usize) -> Tile<f64> {
 fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     static SEEN: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
     const AUTO: Backend = Backend::Auto;
-    let wrong: [fn(); 13] = [
+    let wrong: [fn(); 14] = [
         || _ = tile(2, 2).get(2, 0),
         || tile(2, 2).set(0, 7, 1.0),
         || tile(3, 2).read_column_major(&[0.0; 5], 3),
@@ -34,6 +34,7 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
         || _ = potrf(AUTO, &mut tile(2, 3)),
         || geqrt(AUTO, &mut tile(3, 2), &mut tile(3, 1), &mut tile(2, 2)),
         || _ = getrf(AUTO, &mut tile(3, 3), &mut [0; 2]),
+        || _ = getrf(AUTO, &mut tile(1 << 32, 0), &mut []),
         || _ = invert_definite(100_000, &|_: usize, _: usize| 1.0),
         || {
             _ = solve_with_lu(
@@ -51,7 +52,7 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     }));
     let panicked = wrong.map(|wrong| catch_unwind(wrong).is_err());
     set_hook(before);
-    assert_eq!(panicked, [true; 13]);
+    assert_eq!(panicked, [true; 14]);
     let seen = SEEN.lock().unwrap().clone();
     assert!(
         seen.iter()

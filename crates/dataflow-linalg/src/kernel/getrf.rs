@@ -26,7 +26,8 @@ use crate::scalar::{Scalar, smallest_normal};
 /// About `n²·(m − n/3)` flops for `m ≥ n` (4 times as many for complex numbers).
 ///
 /// # Panics
-/// If there are not `min(m, n)` pivots: a fault of the task space, never of the data.
+/// If there are not `min(m, n)` pivots, or more than 2³² − 1 rows: a fault of the task space, never of the
+/// data.
 ///
 /// # Source
 /// Toledo, *Locality of reference in LU decomposition with partial pivoting*, SIAM J. Matrix Anal.
@@ -122,6 +123,10 @@ fn getrf_by<T: Scalar>(
     choice: PivotChoice<T>,
 ) -> Option<usize> {
     let (m, n) = (a.rows(), a.cols());
+    assert!(
+        u32::try_from(m).is_ok(),
+        "getrf: {m} rows, whose numbers have 32 bits"
+    );
     assert!(
         pivots.len() == m.min(n),
         "getrf: {} pivots for {m} × {n}",

@@ -16,6 +16,7 @@
 //! multicore architectures*, Parallel Computing 35 (2009), for LAPACK's LU with lookahead as a graph.
 
 use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
+use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::flops;
 use crate::kernel::{Backend, FactoredPanel, getrf_from, getrf_right};
@@ -57,7 +58,8 @@ const LARGEST: usize = 64 << 20;
 /// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are some columns of
 /// tiles for each, and the matrix, of which there is a copy, has at most 64 MiB.
 pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
-    let bytes = layout.rows() as u128 * layout.cols() as u128 * size_of::<T>() as u128;
+    let elements = layout.rows() as u128 * layout.cols() as u128;
+    let bytes = elements.saturating_mul(size_of::<T>() as u128);
     let steps = layout.mt().min(layout.nt());
     layout.distribution().n_ranks() == 1
         && steps >= 2.max(workers.saturating_mul(COLUMNS_A_WORKER))
@@ -95,7 +97,8 @@ impl<'a, T: Scalar> Columns<'a, T> {
     /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General) on one rank.
     ///
     /// # Errors
-    /// If the matrix is stored otherwise or spread over ranks, or `pivots` are of another one.
+    /// If the matrix is stored otherwise, spread over ranks, or has more than 2³² − 1 rows, or `pivots` are of
+    /// another one.
     pub fn new(
         a: &'a TiledMatrix<T>,
         pivots: &'a Pivots<T>,
@@ -113,7 +116,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
 
     /// The space for what has been looked at.
     pub(super) fn of(a: &'a TiledMatrix<T>, pivots: &'a Pivots<T>, backend: Backend) -> Self {
-        let (mt, nt) = (a.mt() as u32, a.nt() as u32);
+        let (mt, nt) = (RankRows::of(a).mt, a.nt() as u32);
         Columns {
             a,
             pivots,

@@ -57,7 +57,8 @@ use Task::{Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top
 /// tiles, mt ≥ nt.
 ///
 /// # Examples
-/// See the [module's](super) example of [`factor`], and [`Unpivoted`](super::Unpivoted#examples) for a graph that is run by itself.
+/// See the [module's](super) example of [`factor`], and [`Unpivoted`](super::Unpivoted#examples) for a graph
+/// that is run by itself.
 #[derive(Clone, Copy)]
 pub struct Factor<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
@@ -82,7 +83,7 @@ pub struct Factor<'a, T: Scalar> {
 /// # Errors
 /// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is exactly zero: the
 /// factorisation is complete then, too. [`LinalgError::Overflow`] if one is not finite. A matrix of which
-/// only a triangle is stored, or pivots of another shape.
+/// only a triangle is stored, or of more than 2³² − 1 rows, or pivots of another shape.
 pub fn factor<T: Scalar>(
     a: &TiledMatrix<T>,
     pivots: &Pivots<T>,
@@ -150,7 +151,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// The space for a matrix of [`Structure::General`](crate::matrix::Structure::General).
     ///
     /// # Errors
-    /// If the matrix is stored otherwise, or `pivots` are of another one.
+    /// If the matrix is stored otherwise or has more than 2³² − 1 rows, or `pivots` are of another one.
     pub fn new(
         a: &'a TiledMatrix<T>,
         pivots: &'a Pivots<T>,
@@ -197,7 +198,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     }
 
     /// Runs this rank's part of the factorisation, on one rank by [whole columns](Columns) where they
-    /// [suit](suits_columns); every rank calls it with its part of the matrix. Looks neither for entries that are not finite nor for zero pivots.
+    /// [suit](suits_columns); every rank calls it with its part of the matrix. Looks neither for entries that
+    /// are not finite nor for zero pivots.
     ///
     /// # Errors
     /// What [`run_across`](dataflow_core::run_across) answers.

@@ -8,7 +8,7 @@ use crate::scalar::Scalar;
 pub(super) struct RankRows {
     /// Rows of ranks.
     pub(super) p: u32,
-    /// Tile rows.
+    /// Tile rows; none where there is no column for them.
     pub(super) mt: u32,
 }
 
@@ -18,7 +18,7 @@ impl RankRows {
         let Distribution::BlockCyclic(grid) = a.distribution();
         RankRows {
             p: grid.p() as u32,
-            mt: a.mt() as u32,
+            mt: if a.nt() > 0 { a.mt() as u32 } else { 0 },
         }
     }
 

@@ -126,6 +126,45 @@ fn ranks_with_other_numbers_of_groups_disagree_unless_all_are_more_than_there_ar
     assert_eq!(told(9), told(u32::MAX));
 }
 
+/// Numbers of rows wrapped around, and the permutation was another.
+#[test]
+fn a_matrix_of_more_rows_than_have_numbers_is_refused_unless_there_is_nothing_to_do() {
+    let of = |m: usize, n| {
+        let layout = Layout::general(m, n, 1 << 20).unwrap();
+        TiledMatrix::<f64>::vacant(layout, Arc::new(Heap))
+    };
+    let most = u32::MAX as usize;
+    for (m, n, fits) in [(most, 1, true), (most + 1, 1, false), (most + 1, 0, true)] {
+        let a = of(m, n);
+        let pivots = Pivots::new(&a);
+        let factor = Factor::new(&a, &pivots, Backend::Auto).map(drop);
+        let columns = Columns::new(&a, &pivots, Backend::Auto).map(drop);
+        let own = Pivots::of_rows(&a, &[0][..n]).map(drop);
+        for made in [factor, columns, own] {
+            assert_eq!(made.is_ok(), fits, "{m} x {n}");
+            if let Err(error) = made {
+                let text = error.to_string();
+                assert!(text.contains("4294967296 rows are too many"), "{text}");
+            }
+        }
+    }
+}
+
+/// Each row of tiles had a name in the description: a terabyte of names for nothing to do.
+#[test]
+fn many_rows_of_no_column_have_no_names() {
+    let layout = Layout::general(1 << 38, 0, 1 << 7).unwrap();
+    let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+    let pivots = Pivots::new(&a);
+    let factor = Factor::new(&a, &pivots, Backend::Auto).unwrap();
+    assert_eq!(factor.rows.most(), 0);
+    assert_eq!(factor.run(&Inline).unwrap().tasks, 0);
+    let columns = Columns::new(&a, &pivots, Backend::Auto).unwrap();
+    assert_eq!(columns.run(&Inline).unwrap().tasks, 0);
+    let by_groups = factor.by_tournament(groups(3)).run(&Inline);
+    assert_eq!(by_groups.unwrap().tasks, 0);
+}
+
 #[test]
 fn rows_that_have_won_without_a_match_weigh_one_set_in_the_last_one() {
     let layout = Layout::general(40, 40, 5).unwrap();

@@ -367,6 +367,17 @@ pub(crate) fn expect_two<T: Scalar>(
     )))
 }
 
+/// Refuses rows or columns that the 32 bits in which their numbers travel cannot tell apart.
+pub(crate) fn expect_numbered(what: &str, n: usize) -> Result<(), LinalgError> {
+    if u32::try_from(n).is_ok() {
+        return Ok(());
+    }
+    let most = u32::MAX;
+    Err(LinalgError::Shape(format!(
+        "{n} {what} are too many to be numbered (must be at most {most})"
+    )))
+}
+
 /// A tile of a layout, zero.
 pub(crate) fn empty_tile<T: Scalar>(
     layout: &Layout,

@@ -23,7 +23,7 @@ use crate::error::LinalgError;
 use crate::flops;
 use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, strongest_columns};
 use crate::lu::first_entrant;
-use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix};
+use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix, expect_numbered};
 use crate::scalar::Scalar;
 use crate::weight::Weight;
 use dataflow_core::port::Executor;
@@ -89,7 +89,7 @@ impl<T: Scalar> Copy for Choice<'_, T> {}
 /// About 3.5 times the flops of a factorisation of A, mostly in products; a copy of A.
 ///
 /// # Errors
-/// If `a` is higher than wide or not stored as [`Structure::General`]; what
+/// If `a` is higher than wide or not stored as [`Structure::General`], or has more than 2³² − 1 columns; what
 /// [`run_across`](dataflow_core::run_across) answers.
 pub fn choose<T: Scalar>(
     a: &TiledMatrix<T>,
@@ -123,6 +123,7 @@ impl<'a, T: Scalar> Choice<'a, T> {
             );
             return Err(LinalgError::Shape(text));
         }
+        expect_numbered("columns", a.cols())?;
         Ok(Choice {
             a,
             order,

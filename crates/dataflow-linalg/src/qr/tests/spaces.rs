@@ -93,6 +93,17 @@ fn the_spaces_are_proved_for_every_tree_on_every_grid() {
 }
 
 #[test]
+fn columns_are_not_chosen_of_more_than_have_numbers() {
+    let most = u32::MAX as usize;
+    for (n, fits) in [(most, true), (most + 1, false)] {
+        let layout = Layout::general(1, n, 1 << 20).unwrap();
+        let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+        let order = OnceLock::new();
+        assert_eq!(Choice::new(&a, &order, Backend::Auto).is_ok(), fits, "{n}");
+    }
+}
+
+#[test]
 fn the_spaces_of_column_pivoting_are_proved_on_every_grid() {
     for (p, q) in [(1, 1), (2, 2), (2, 3), (5, 1)] {
         let shapes = [
