@@ -121,7 +121,8 @@ pub(super) fn combine<T: Scalar, U: Scalar>(
     of: impl Fn(T, U) -> T + Sync,
 ) -> Result<Report, LinalgError> {
     each(name, to, on, |i, j| {
-        let (mut tile, other) = (taken(to, i, j)?, read(with, i, j)?);
+        // A tile that is taken must come back: so what can fail comes first.
+        let (other, mut tile) = (read(with, i, j)?, taken(to, i, j)?);
         let pairs = tile.as_mut_slice().iter_mut().zip(other.as_slice());
         pairs.for_each(|(x, y)| *x = of(*x, *y));
         Ok(tile)

@@ -148,12 +148,13 @@ impl<T: Scalar> Factors<T> {
     /// precision it is corrected as the first one was, but each column is scaled by a power of two to the
     /// size of the matrix on its way through them, so that right-hand sides may be of any size.
     ///
-    /// - `a`: the matrix that was solved with
+    /// - `a`: the matrix that was solved with; another that is laid out alike cannot be told from it, and B
+    ///   is lost with the factors of the one and the entries of the other
     ///
     /// # Errors
-    /// The first entry of B that is not finite, and B is as it was; those of solutions by [`cholesky`] and
-    /// [`lu`]; [`LinalgError::NotConverged`] if 30 corrections do not do. The plain transpose of a complex
-    /// Hermitian matrix is refused.
+    /// The first entry of B that is not finite, and that the factors are of a matrix of another shape, cut or
+    /// spread: B is as it was; those of solutions by [`cholesky`] and [`lu`]; [`LinalgError::NotConverged`]
+    /// if 30 corrections do not do. The plain transpose of a complex Hermitian matrix is refused.
     pub fn solve(
         &self,
         a: &TiledMatrix<T>,
@@ -192,6 +193,7 @@ fn refined_with<T: Scalar>(
         Op::ConjTranspose => (Operand::adjoint(a), Norm::One),
     };
     // Before B is overwritten.
+    expect_factors_of(a, with)?;
     expect_fit(a, b)?;
     expect_op::<T>(op, with.1.is_some())?;
     let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
@@ -242,6 +244,34 @@ fn divisor(size: f64, norm: f64) -> f64 {
     const LARGEST: f64 = 2.0 / f64::MIN_POSITIVE;
     let by = power_of_two(size) / power_of_two(norm.clamp(1e-30, 1e30));
     by.clamp(f64::MIN_POSITIVE, LARGEST)
+}
+
+/// Refuses factors in the lower precision of a matrix of another shape, cut or spread.
+fn expect_factors_of<T: Scalar>(
+    a: &TiledMatrix<T>,
+    (factors, pivots): (&TiledMatrix<T::Lower>, Option<&Pivots<T::Lower>>),
+) -> Result<(), LinalgError> {
+    let of_a = a.layout().with_format(factors.format());
+    match (a.structure(), pivots) {
+        (Structure::General, Some(pivots)) if *factors.layout() == of_a => {
+            pivots.expect_of(factors)
+        }
+        (Structure::Lower, None) if *factors.layout() == of_a => Ok(()),
+        _ => Err(LinalgError::Shape(format!(
+            "factors of {} x {} ({:?}, tiles of {}, on {}) do not fit a matrix of {} x {} ({:?}, tiles of \
+             {}, on {}), or their row swaps do not",
+            factors.rows(),
+            factors.cols(),
+            factors.structure(),
+            factors.nb(),
+            factors.distribution(),
+            a.rows(),
+            a.cols(),
+            a.structure(),
+            a.nb(),
+            a.distribution()
+        ))),
+    }
 }
 
 /// Refuses right-hand sides that A, or its factors, cannot be solved for.

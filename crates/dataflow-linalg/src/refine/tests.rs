@@ -1,5 +1,6 @@
 //! What is refined is as good as in full precision, or falls back; errors are below their bounds.
 
+use super::entrywise::combine;
 use super::{Bounds, Factors, FallbackCause, Refinement, solve};
 use crate::error::{Given, LinalgError};
 use crate::kernel::{Backend, Op};
@@ -629,6 +630,47 @@ fn an_empty_system_of_2_to_the_60_sides_is_solved_and_its_bounds_are_refused() {
         refine::improve(&a, (&b, &x), AUTO, &Inline, &mut never),
     ] {
         assert_eq!(refused.unwrap_err().name(), "wrong_shape");
+    }
+}
+
+/// A tile was taken from its matrix, and then the one beside it was not there.
+#[test]
+fn a_matrix_whose_partner_has_no_tiles_keeps_its_own() {
+    let a = sides::<f64>(12, 2, &Random::new(2));
+    let vacant = TiledMatrix::<f64>::vacant(*a.layout(), a.memory().clone());
+    let before = bits(&a);
+    assert!(combine("add", &a, &vacant, &Inline, |x, y| x + y).is_err());
+    assert_eq!(bits(&a), before);
+}
+
+/// B was cleared before the factors were found not to fit.
+#[test]
+fn factors_of_another_matrix_are_refused_and_right_hand_sides_stay() {
+    let definite = PositiveDefinite::new(12, 3);
+    let solved = |a: &TiledMatrix<f64>| {
+        let b = TiledMatrix::from_fn(Layout::general(a.rows(), 1, a.nb()).unwrap(), |_, _| 1.0);
+        let solved = solve(a, &b, AUTO, &Inline).unwrap();
+        assert!(matches!(solved.factors, Factors::Lower(..)));
+        solved.factors
+    };
+    let a = |structure, n| square::<f64>(structure, n, &definite);
+    let [lower, general] = [Structure::Lower, Structure::General];
+    let cut = Layout::general(12, 12, 5).unwrap();
+    let others = [
+        (solved(&a(lower, 12)), a(general, 12)),
+        (solved(&a(general, 12)), a(lower, 12)),
+        (solved(&a(lower, 11)), a(lower, 12)),
+        (
+            solved(&TiledMatrix::from_entries(cut, &definite)),
+            a(general, 12),
+        ),
+    ];
+    for (case, (factors, a)) in others.iter().enumerate() {
+        let b = sides::<f64>(12, 2, &Random::new(2));
+        let before = bits(&b);
+        let refused = factors.solve(a, Op::NoTranspose, &b, AUTO, &Inline);
+        assert!(matches!(refused, Err(LinalgError::Shape(_))), "case {case}");
+        assert_eq!(bits(&b), before, "case {case}");
     }
 }
 
