@@ -238,7 +238,8 @@ pub trait Dense<T: Scalar> {
     /// [`least_squares_minimum_norm`](Self::least_squares_minimum_norm).
     ///
     /// # Errors
-    /// If A is not finite, or `rcond` is negative or not below 1.
+    /// If A is not finite, or `rcond` is negative or not below 1; [`LinalgError::Overflow`] with the first
+    /// column of R that is not finite, in the order in which columns are taken.
     ///
     /// # Examples
     /// ```
@@ -269,8 +270,10 @@ pub trait Dense<T: Scalar> {
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
     ///
+    /// A⁻¹ may be infinite where a pivot is small, as that of [[1e-310]] is, and as LAPACK's is.
+    ///
     /// # Errors
-    /// As [`solve`](Self::solve), [`LinalgError::Overflow`] too.
+    /// As [`solve`](Self::solve).
     fn inverse(&self) -> Result<Array2<T>, LinalgError>;
 
     /// A·B, in parallel.

@@ -75,7 +75,7 @@ pub(crate) fn invert_by_lu<T: Scalar>(
     Ok(lu::inverse(a, AUTO, on)?.0)
 }
 
-/// Fails if a pivot is zero.
+/// Fails if a pivot is zero, or not finite.
 pub(crate) fn expect_regular<T: Scalar>(
     lu: &TiledMatrix<T>,
     on: &dyn Executor,

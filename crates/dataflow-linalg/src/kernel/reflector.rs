@@ -6,8 +6,8 @@
 //! other is products, and so is the square of T above its two triangles. The diagonal of R is real.
 //!
 //! # Elsewhere
-//! One reflector: `larfg.rs`. Narrow panels, column by column: `narrow.rs`. Whole tiles: [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt),
-//! [`tpmqrt`](super::tpmqrt).
+//! One reflector: `larfg.rs`. Narrow panels, column by column: `narrow.rs`. Whole tiles:
+//! [`geqrt`](super::geqrt), [`tpqrt`](super::tpqrt), [`gemqrt`](super::gemqrt), [`tpmqrt`](super::tpmqrt).
 //!
 //! # Source
 //! T: Schreiber and Van Loan, *A storage-efficient WY

@@ -6,8 +6,8 @@
 //! tiles at a time, and has [a solution of its own](solve_incremental). [`solve`] overwrites B by the solution
 //! of A·X = B, Aᵀ·X = B or Aᴴ·X = B; [`inverse`] makes A⁻¹; [`residual`] judges factors;
 //! [`condition`] and [`determinant`] are computed from the factors; [`error_bounds`] judges X, [`improve`]
-//! corrects it. [`Factor`], [`Columns`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind them, to be
-//! run, watched or composed like any other, on one rank or on many.
+//! corrects it. [`Factor`], [`Columns`], [`Unpivoted`], [`Solve`] and [`Check`] are the task spaces behind
+//! them, to be run, watched or composed like any other, on one rank or on many.
 //!
 //! # Examples
 //! ```

@@ -63,8 +63,8 @@ pub struct Pivoted<'a, T: Scalar> {
 /// for k × n; up to four matrices of k × n beside A.
 ///
 /// # Errors
-/// The first entry that is not finite; [`LinalgError::Overflow`] with the first column of R that is not;
-/// [`LinalgError::Argument`] for another rcond; a matrix that is not stored as
+/// The first entry that is not finite; [`LinalgError::Overflow`] with the first column of R that is not, in
+/// the order of the columns of A·P; [`LinalgError::Argument`] for another rcond; a matrix that is not stored as
 /// [`Structure::General`](crate::matrix::Structure::General).
 ///
 /// # Examples
