@@ -240,3 +240,111 @@ impl VirtualQueues for InWorld {
         self.lanes.call_all(&mut |woken| (self.ring)(woken));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::port::Ready;
+    use crate::core::sequence::{scope, write};
+    use crate::simulate::Weather;
+    use crate::{Error, Kind};
+    use dataflow_mpi::transport::simulated::spend;
+    use dataflow_numa::policy::{Crew, ReadyQueue, Scheduler};
+    use std::sync::mpsc;
+
+    /// What a scheduler does wrong with the third task that it is given, and what is said of it.
+    const FAULTS: [(&str, &str); 3] = [
+        ("loses", "lost 1 ready task: it handed none of them out"),
+        ("doubles", "handed out a task twice"),
+        ("holds", "holds 1 ready task back"),
+    ];
+
+    #[derive(Debug)]
+    struct Faulty(&'static str);
+
+    struct FaultyPile {
+        fault: &'static str,
+        /// The pile, the task that is held back, and how many were given.
+        pile: Mutex<(Vec<Ready>, Option<Ready>, u32)>,
+    }
+
+    impl Scheduler for Faulty {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+            Box::new(FaultyPile {
+                fault: self.0,
+                pile: Mutex::default(),
+            })
+        }
+    }
+
+    impl ReadyQueue for FaultyPile {
+        fn push(&self, _: usize, task: Ready) {
+            let (pile, held_back, given) = &mut *self.pile.lock().unwrap();
+            *given += 1;
+            match (self.fault, *given) {
+                ("loses", 3) => {}
+                ("doubles", 3) => pile.extend([task, task]),
+                ("holds", 3) => *held_back = Some(task),
+                _ => pile.push(task),
+            }
+        }
+
+        fn take(&self, _: usize) -> Option<Ready> {
+            self.pile.lock().unwrap().0.pop()
+        }
+
+        fn is_empty(&self) -> bool {
+            let (pile, held_back, _) = &*self.pile.lock().unwrap();
+            pile.is_empty() && held_back.is_none()
+        }
+    }
+
+    /// A program that waits for each of six tasks: how its run ended.
+    fn ends(on: fn(Weather) -> World, n_workers: usize, fault: &'static str) -> Option<Error> {
+        let world = on(Weather::default());
+        let inside = world.clone();
+        let ran = world.run(1, move |rank| {
+            let machine = Topology::made_of(&[2, 2], |from, to| 10 + from.abs_diff(to) as u32);
+            let policy = Policy::custom(Arc::new(Faulty(fault)));
+            let places = Bind::Cores.places(&machine, n_workers);
+            let lanes = Lanes::new(&machine, &places, &policy, Duration::from_micros(1), 0.0);
+            let clock = inside.clone();
+            let workers = VirtualWorkers::new(&inside, rank, n_workers).with_queues(move |ring| {
+                let (lanes, clock) = (Arc::new(lanes.anew()), clock.clone());
+                Arc::new(InWorld { lanes, clock, ring })
+            });
+            let ran = scope(&workers, |s| {
+                let data = s.handles([0; 6]);
+                for datum in &data {
+                    s.task(write(datum), |_| spend(Duration::from_micros(10)));
+                }
+                data.iter().all(|datum| s.wait(datum, |_| ()).is_some())
+            });
+            ran.err()
+        });
+        ran.unwrap().remove(0)
+    }
+
+    /// Who waits inside counted as one that runs a task: the run had no end.
+    #[test]
+    fn a_scheduler_that_loses_or_keeps_a_task_fails_the_run_of_a_program_that_waits_inside() {
+        for on in [World::new, World::on_threads] {
+            for n_workers in [1, 2, 4] {
+                for (fault, says) in FAULTS {
+                    let (tell, told) = mpsc::channel();
+                    std::thread::spawn(move || tell.send(ends(on, n_workers, fault)));
+                    let ended = told.recv_timeout(Duration::from_secs(60));
+                    let error = ended.expect("the run ends").expect("the scheduler is told");
+                    assert_eq!(error.kind(), Kind::SchedulerFailed, "{error}");
+                    let text = error.to_string();
+                    let is_named = text.starts_with(&format!("scheduler {fault:?} "));
+                    assert!(is_named && text.contains(says), "{n_workers}: {text}");
+                }
+            }
+        }
+    }
+}

@@ -129,6 +129,8 @@ struct RestingWorker {
     was_called: bool,
     /// Whether it has a task, in hand or begun.
     is_busy: bool,
+    /// Whether time passes for it because it waits inside for others.
+    waits: bool,
 }
 
 impl Lanes {
@@ -216,17 +218,17 @@ impl Lanes {
         self.queues.at_rest(true)
     }
 
-    /// A worker has looked in vain: whether something is wrong, which it is to come in for. While a task
-    /// runs, or will, that is lawful.
-    fn is_at_a_loss(&self) -> bool {
+    /// A worker has looked in vain: what is wrong, if anything is; one that rests comes in for it. While a
+    /// task runs, or will, that is lawful.
+    fn looked_in_vain(&self) -> Option<String> {
         let mut resting = self.resting();
         if resting.n_busy > 0 {
-            return false;
+            return None;
         }
         resting.in_vain += 1;
         let is_long = resting.in_vain >= IN_VAIN as usize * self.n_workers();
         drop(resting);
-        self.queues.at_rest(is_long).is_some()
+        self.queues.at_rest(is_long)
     }
 
     /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
@@ -242,7 +244,8 @@ impl Lanes {
         fault
     }
 
-    /// Time is about to pass for a worker that has begun a task: says by `wake` who is to be woken.
+    /// Time is about to pass for a worker that has begun a task, or waits in the midst of one: says by
+    /// `wake` who is to be woken.
     pub fn pass(&self, worker: usize, now: Duration, wake: &mut dyn FnMut(usize)) {
         if !self
             .resting()
@@ -290,7 +293,7 @@ impl Lanes {
                 return comes(&mut self.resting());
             }
         }
-        if self.is_at_a_loss() {
+        if self.looked_in_vain().is_some() {
             return comes(&mut self.resting());
         }
         let looks_at = self.resting().sleepers[worker].looks_at;
@@ -480,9 +483,10 @@ impl Resting {
         for_roots
     }
 
-    /// It has begun a task; whether that for which it was woken.
+    /// It has begun a task, or waits; whether it is the task for which it was woken.
     fn begins(&mut self, worker: usize, node: usize) -> bool {
-        self.is_busy(worker, true);
+        let waits = std::mem::take(&mut self.sleepers[worker].waits);
+        self.is_busy(worker, !waits);
         self.gets_up(worker, node);
         std::mem::take(&mut self.sleepers[worker].was_called)
     }
@@ -569,11 +573,16 @@ impl Lane for LentLane<'_> {
         std::mem::take(&mut self.has_helped) || self.lane.has_helped()
     }
 
+    /// Who asks waits in the midst of a program or body, and has no task: like one that rests.
     fn fault(&mut self) -> Option<String> {
-        self.lane.fault()
+        let worker = self.worker();
+        self.lanes.resting().is_busy(worker, false);
+        self.lane.fault().or_else(|| self.lanes.looked_in_vain())
     }
 
     fn waits(&mut self, in_body: bool) -> bool {
+        let worker = self.worker();
+        self.lanes.resting().sleepers[worker].waits = true;
         self.lane.waits(in_body)
     }
 

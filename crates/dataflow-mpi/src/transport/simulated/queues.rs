@@ -19,8 +19,9 @@ pub trait VirtualQueues: Send + Sync {
     /// run ends with an error of this text.
     fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String>;
 
-    /// A worker has begun a task, and time is about to pass: a worker that is to be woken must be by now. Called
-    /// for a task as often as its body [spends](super::spend) time.
+    /// A worker has begun a task, or its lane was told that it [waits](Lane::waits) inside, and time is about to
+    /// pass: a worker that is to be woken must be by now. Called for a task as often as its body
+    /// [spends](super::spend) time.
     fn passes(&self, worker: usize) {
         let _ = worker;
     }
