@@ -228,7 +228,7 @@ impl Seat {
     }
 
     /// To be called when this rank's part has ended well: waits until rank 0 launches again, and returns
-    /// the connections for that; `None` if rank 0's process has ended.
+    /// the connections for that; `None` if rank 0's process has ended, whoever listens in its place.
     ///
     /// Only for processes that rank 0 [has started](Self::started_by).
     ///
@@ -239,7 +239,7 @@ impl Seat {
         let mut mesh = Mesh::new(self.rank, self.n_ranks, self.token);
         mesh.patience = FOREVER;
         mesh.silence = settings.silence; // rank 0 has the same, and counts this one as lost after it
-        mesh.is_rank_0_there = true;
+        mesh.started_by = self.started_by;
         mesh.log = |_| {}; // rank 0 says whom it waits for
         let mut tcp = match mesh.join(&self.root, listener) {
             Ok(tcp) => tcp,
@@ -454,6 +454,7 @@ fn ports(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RangeInclu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn a_seat_is_what_was_put_into_the_environment() {
@@ -619,6 +620,36 @@ mod tests {
         let seat = Seat::among(&hosts, Rank(1), Token::random().unwrap()).unwrap();
         let listens = seat.listen().unwrap().local_addr().unwrap();
         assert_eq!(listens.ip(), at.ip());
+    }
+
+    /// It waited for a word of the stranger for ever, or ended with an error.
+    #[test]
+    #[cfg(unix)]
+    fn a_rank_that_stays_ends_with_rank_0_also_if_a_stranger_listens_in_its_place() {
+        for speaks in [false, true] {
+            let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+            let hosts = [
+                stranger.local_addr().unwrap().to_string(),
+                "127.0.0.1".into(),
+            ];
+            std::thread::spawn(move || {
+                let callers: Vec<_> = stranger.incoming().flatten().take(1).collect();
+                let words: &[u8] = if speaks { b"HTTP/1.1 400\r\n" } else { b"" };
+                callers
+                    .iter()
+                    .for_each(|mut caller| caller.write_all(words).unwrap());
+                std::thread::park(); // connected
+            });
+            let seat = Seat {
+                started_by: Some(std::process::id()), // who is not its own parent
+                ..Seat::among(&hosts, Rank(1), Token::random().unwrap()).unwrap()
+            };
+            let (tell, told) = std::sync::mpsc::channel();
+            let stay = move || seat.stay(&Settings::default()).map(|again| again.is_some());
+            std::thread::spawn(move || tell.send(stay()));
+            let ended = told.recv_timeout(Duration::from_secs(60));
+            assert!(!ended.expect("it ends").unwrap(), "rank 0 launches again");
+        }
     }
 
     #[test]

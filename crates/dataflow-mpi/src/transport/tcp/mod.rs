@@ -273,7 +273,7 @@ impl Tcp {
             listens: self.listens,
         };
         let call = MeshCall::new(addresses, hello, until);
-        let call = match rank == Rank(0) && self.mesh.is_rank_0_there {
+        let call = match rank == Rank(0) && self.mesh.started_by.is_some() {
             true => call.once(),
             false => call,
         };

@@ -91,8 +91,17 @@ impl MeshCall {
     pub fn wakes(&self) -> Duration {
         match &self.state {
             CallState::Pausing { until } => (*until).min(self.until),
-            CallState::Connecting { since, .. } => (*since + ATTEMPT).min(self.until),
+            CallState::Connecting { since, .. } => self.connects_by(*since).min(self.until),
             CallState::Talking { since, .. } => self.answers_by(*since).min(self.until),
+        }
+    }
+
+    /// Until when there is to be a connection. Where one attempt decides, the system does: there may be a
+    /// crowd before a host that lives and is busy.
+    fn connects_by(&self, since: Duration) -> Duration {
+        match self.is_once {
+            true => self.until,
+            false => since + ATTEMPT,
         }
     }
 
@@ -175,7 +184,8 @@ impl MeshCall {
         }
         if let CallState::Connecting { stream, since } = &mut self.state {
             if !is_connected(stream).map_err(failed)? {
-                return match now.saturating_sub(*since) > ATTEMPT {
+                let since = *since;
+                return match now > self.connects_by(since) {
                     true => Err(CallRefused::Now("connection timed out".into())),
                     false => Ok(None),
                 };
@@ -253,7 +263,8 @@ mod tests {
     use super::*;
     use dataflow_core::rank::Rank;
     use nix::sys::socket::{
-        AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, getsockname, socket,
+        AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockname, listen,
+        socket,
     };
     use std::io::{Read, Write};
     use std::net::TcpListener;
@@ -328,6 +339,27 @@ mod tests {
             go_until(&mut call, ANSWER + Duration::from_millis(1), is_talking);
             assert_eq!(call.at, at);
         }
+    }
+
+    /// The host was taken for one that had ended, and the rank ended too.
+    #[test]
+    fn a_call_that_decides_waits_behind_a_crowd_for_as_long_as_the_system_does() {
+        let crowded = listener();
+        listen(&crowded, Backlog::new(0).unwrap()).unwrap();
+        let at = crowded.local_addr().unwrap();
+        let crowd = [(); 2].map(|()| TcpStream::connect(at).unwrap());
+        for (is_once, waits) in [(true, true), (false, false)] {
+            let mut call = call(&[&crowded]);
+            call.is_once = is_once;
+            let mut is_connecting = |now| {
+                go_until(&mut call, now, |_, _| true);
+                matches!(call.state, CallState::Connecting { .. })
+            };
+            let later = ATTEMPT + Duration::from_millis(1);
+            assert!(is_connecting(Duration::ZERO), "the crowd is too small");
+            assert_eq!(is_connecting(later), waits);
+        }
+        drop(crowd);
     }
 
     /// A web server at one address of rank 0's name ended the rank.

@@ -97,6 +97,9 @@ impl<'a> Joiner<'a> {
 
     /// Who has ended, cannot be reached, or says nothing any more.
     fn look_for_the_lost(&mut self, now: Duration) -> Result<(), MeshError> {
+        if self.tcp.mesh.has_lost_its_parent() {
+            return Err(MeshError::Lost(Rank(0), "its process has ended".into()));
+        }
         let slept = now - std::mem::replace(&mut self.looked, now) > self.tcp.mesh.silence / 2;
         let is_lost = |event: &Event| matches!(event, Event::Lost(..));
         if let Some(at) = self.tcp.events.iter().position(is_lost)

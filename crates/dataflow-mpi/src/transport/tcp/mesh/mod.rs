@@ -100,8 +100,9 @@ pub struct Mesh {
     /// So many ranks are connected each to each before anything runs; of more, two are connected
     /// when they have something to say to each other. The same on all ranks.
     pub acquainted_ranks: usize,
-    /// Whether rank 0 listens for as long as it lives: then a rank that cannot reach it does not try again.
-    pub(crate) is_rank_0_there: bool,
+    /// The process of rank 0, if it has started this one and listens for as long as it lives: then one attempt
+    /// to reach it decides, and whoever listens there when it has ended is not waited for.
+    pub(crate) started_by: Option<u32>,
     /// Is told of strangers and of waiting, a line each; at first standard error is.
     pub log: fn(&str),
     /// Clock and bells.
@@ -127,7 +128,7 @@ impl Mesh {
             patience: Duration::from_secs(600),
             silence: Duration::from_secs(10),
             acquainted_ranks: 64,
-            is_rank_0_there: false,
+            started_by: None,
             log: |line| stderr::say(line),
             host: crate::host::Machine::new(),
         }
@@ -181,6 +182,15 @@ impl Mesh {
     /// How often ranks that gather say that they live.
     fn beat(&self) -> Duration {
         BEAT.min(self.silence / 4)
+    }
+
+    /// Whether rank 0 is known to have ended: this process would have another parent.
+    fn has_lost_its_parent(&self) -> bool {
+        #[cfg(unix)]
+        let parent = Some(std::os::unix::process::parent_id());
+        #[cfg(not(unix))]
+        let parent = self.started_by; // nobody says
+        self.started_by.is_some() && self.started_by != parent
     }
 
     /// Whether all are connected to all before anything runs.
