@@ -152,10 +152,10 @@ impl Mailbox {
     }
 
     fn put(&self, letter: Letter) {
-        // A rank that has left gets no letters.
-        if self.slot.send(letter).is_ok()
-            && let Some(bell) = self.bell.get()
-        {
+        if let Err(returned) = self.slot.send(letter) {
+            return drop_quietly(returned); // a rank that has left gets no letters
+        }
+        if let Some(bell) = self.bell.get() {
             bell.ring();
         }
     }
@@ -190,7 +190,7 @@ impl Local {
             }
             Content::Left => Some(Event::Lost(from, "its thread has ended".into())),
             Content::Data(tag, payload) => match first(&mut self.rooms, (from, tag)) {
-                Some(room) => Some(arrived(from, tag, room, &payload)),
+                Some(room) => Some(arrived(from, tag, room, payload)),
                 None => {
                     self.early
                         .entry((from, tag))
@@ -233,8 +233,9 @@ fn first<T>(waiting: &mut ByEnvelope<T>, envelope: Envelope) -> Option<T> {
     first
 }
 
-fn arrived(from: Rank, tag: u32, mut room: Room, payload: &Payload) -> Event {
-    let bytes = room.fill(payload);
+fn arrived(from: Rank, tag: u32, mut room: Room, payload: Payload) -> Event {
+    let bytes = room.fill(&payload);
+    drop_quietly(payload);
     Event::Data {
         from,
         tag,
@@ -269,7 +270,7 @@ impl Transport for Local {
 
     fn receive(&mut self, from: Rank, tag: u32, room: Room) {
         match first(&mut self.early, (from, tag)) {
-            Some(payload) => self.events.push_back(arrived(from, tag, room, &payload)),
+            Some(payload) => self.events.push_back(arrived(from, tag, room, payload)),
             None => self.rooms.entry((from, tag)).or_default().push_back(room),
         }
     }
@@ -407,7 +408,26 @@ mod tests {
         assert!(there.poll().is_none(), "there is no room");
         let unread = Delicate::counted(|payload| here.send_data(THERE, 1, payload), 3);
         drop(there);
-        assert_eq!((early(), unread()), (3, 3));
+        let returned = Delicate::counted(|payload| here.send_data(THERE, 1, payload), 3);
+        assert_eq!((early(), unread(), returned()), (3, 3, 3));
+    }
+
+    /// It ended the communication of the rank that had got it.
+    #[test]
+    fn a_datum_that_panics_as_it_is_dropped_arrives() {
+        let [mut here, mut there] = two();
+        let room = || Room {
+            block: Heap.allocate(8),
+            range: 0..8,
+        };
+        there.receive(HERE, 1, room());
+        let in_time = Delicate::counted(|payload| here.send_data(THERE, 1, payload), 1);
+        assert!(matches!(there.poll(), Some(Event::Data { bytes: 8, .. })));
+        let early = Delicate::counted(|payload| here.send_data(THERE, 2, payload), 1);
+        assert!(there.poll().is_none(), "there is no room");
+        there.receive(HERE, 2, room());
+        assert!(matches!(there.poll(), Some(Event::Data { bytes: 8, .. })));
+        assert_eq!((in_time(), early()), (1, 1));
     }
 
     #[test]

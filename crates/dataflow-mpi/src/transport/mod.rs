@@ -344,7 +344,8 @@ mod delicate {
             let dropped = Arc::new(AtomicUsize::new(0));
             for _ in 0..many {
                 let cargo = Arc::new(Delicate(dropped.clone()));
-                send(Load::new(cargo).part(0..8));
+                let payload = Load::new(cargo).part(0..8); // and nothing else holds it
+                send(payload);
             }
             Box::new(move || dropped.load(Ordering::Relaxed))
         }

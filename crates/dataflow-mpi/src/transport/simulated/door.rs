@@ -13,6 +13,7 @@ use crate::bell::Bell;
 use crate::host::Host;
 use crate::sync::MutexGuard;
 use crate::transport::{Bonds, Event, MessageLimits, Payload, Room, Transport};
+use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ impl Transport for Simulated {
             true => InFlight::Blank(payload.len()),
             false => InFlight::Bytes(payload.read(|bytes| bytes.into())),
         };
+        drop_quietly(payload);
         self.send_letter(to, Letter::Data(self.rank, tag, body));
     }
 

@@ -151,9 +151,7 @@ impl Outgoing {
                     shipment.sent += frame.length;
                 }
             }
-            FrameKind::Last => {
-                self.data.pop_front();
-            }
+            FrameKind::Last => drop_quietly(self.data.pop_front()),
         }
         self.frame = None;
     }

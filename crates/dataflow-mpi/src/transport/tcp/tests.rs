@@ -240,6 +240,21 @@ fn data_that_panic_as_they_are_dropped_are_dropped_one_by_one() {
     assert_eq!(dropped(), 3);
 }
 
+/// The frame seemed to be leaving still: what came behind it was lost, and with it the connection.
+#[test]
+fn a_datum_that_panics_as_it_is_dropped_has_been_sent_and_what_comes_behind_it_leaves() {
+    let mut outgoing = Outgoing::new(Rank(1));
+    let dropped = Delicate::counted(|payload| outgoing.send_data(1, payload), 2);
+    let (mut wire, mut events) = (Pipe::new(&[], vec![usize::MAX]), VecDeque::new());
+    outgoing.write(&mut wire, &mut events).unwrap();
+    assert_eq!(dropped(), 2);
+    outgoing.send(vec![2; 5]);
+    outgoing.write(&mut wire, &mut events).unwrap();
+    assert!(outgoing.is_empty());
+    let frames = 2 * (FrameHeader::BYTES + 8) + FrameHeader::BYTES + 5;
+    assert_eq!(wire.bytes.len(), frames);
+}
+
 /// How much a socket takes whose other end reads nothing.
 #[cfg(target_os = "linux")]
 fn taken(prepare: impl Fn(&mio::net::TcpStream)) -> usize {
