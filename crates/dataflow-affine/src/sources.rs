@@ -8,7 +8,8 @@
 //! and iterations decide together. What no candidate feeds comes from home.
 //!
 //! Alternatives are conjunctions that exclude each other. Of k ranges with unrelated bounds there are 2ᵏ,
-//! since a datum lies before or behind each: [`MOST`] of them are an answer, more are refused.
+//! since a datum lies before or behind each: [`MOST`] of them are an answer, more are refused. What can be
+//! said as one is counted as one; since that takes time it is only looked for when there are [`MOST`] more.
 //!
 //! # Source
 //! Feautrier, *Dataflow analysis of array and scalar references*, Int. J. of Parallel Programming 20
@@ -27,6 +28,16 @@ pub struct Input {
     pub guard: System,
     /// The task that wrote it last; `None`: nobody did.
     pub source: Option<Source>,
+}
+
+impl Input {
+    /// Nobody wrote the datum.
+    fn from_home(guard: System) -> Self {
+        Input {
+            guard,
+            source: None,
+        }
+    }
 }
 
 /// A write by a task.
@@ -60,25 +71,29 @@ pub(crate) fn inputs(
     access: &Access,
 ) -> Result<Vec<Input>, Reason> {
     let mut inputs = Vec::new();
+    let mut most = MOST; // before they are merged once more
     for piece in &reader.pieces {
         let mut candidates = candidates(program, reader, piece, access)?;
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.when));
         let mut rest = vec![piece.clone()];
         for group in candidates.chunk_by(|a, b| a.when == b.when) {
             for (at, candidate) in group.iter().enumerate() {
-                for guard in survivors(program, piece, group, at)? {
+                for guard in survivors(program, (reader, piece), group, at)? {
                     claim(&mut rest, &guard, &candidate.source, &mut inputs)?;
-                    expect_few(inputs.len() + rest.len())?;
+                    if inputs.len() + rest.len() > most {
+                        inputs = merge(inputs, reader)?;
+                        rest = merge_guards(rest, (reader, piece))?;
+                        let n_left = inputs.len() + rest.len();
+                        expect_few(n_left)?;
+                        most = n_left + MOST;
+                    }
                 }
             }
         }
-        let home = rest.into_iter().map(|guard| Input {
-            guard,
-            source: None,
-        });
-        inputs.extend(home);
+        inputs.extend(rest.into_iter().map(Input::from_home));
     }
-    Ok(merge(inputs, reader)?)
+    let merged = merge(inputs, reader)?;
+    expect_few(merged.len()).map(|()| merged)
 }
 
 fn expect_few(n_alternatives: usize) -> Result<(), Reason> {
@@ -91,18 +106,23 @@ fn expect_few(n_alternatives: usize) -> Result<(), Reason> {
 /// Where one candidate of a group, all of one loop's text, is overtaken by no other.
 fn survivors(
     program: &Program,
-    piece: &System,
+    (reader, piece): (&Statement, &System),
     group: &[Candidate],
     at: usize,
 ) -> Result<Vec<System>, Reason> {
     let own = &group[at];
     let mut guards = vec![own.guard.clone()];
+    let mut most = MOST;
     for other in group[..at].iter().chain(&group[at + 1..]) {
         let mut kept = Vec::new();
         for guard in &guards {
             kept.extend(unless_later(program, piece, guard, own, other)?);
         }
-        expect_few(kept.len())?;
+        if kept.len() > most {
+            kept = merge_guards(kept, (reader, piece))?;
+            expect_few(kept.len())?;
+            most = kept.len() + MOST;
+        }
         guards = kept;
     }
     Ok(guards)
@@ -258,6 +278,16 @@ pub(crate) fn merge(mut inputs: Vec<Input>, reader: &Statement) -> Result<Vec<In
         merged.insert(place, input);
     }
     Ok(merged)
+}
+
+/// Parts of a piece of the reader's domain, as one where that can be said as one conjunction.
+fn merge_guards(
+    guards: Vec<System>,
+    (reader, piece): (&Statement, &System),
+) -> Result<Vec<System>, Inexact> {
+    let parts = guards.into_iter().map(Input::from_home).collect();
+    let merged = merge(parts, reader)?.into_iter();
+    Ok(merged.map(|part| part.guard.and(piece)).collect())
 }
 
 /// The first alternative that is one with another, and both as one.

@@ -63,6 +63,16 @@ fn the_last_of_several_writers_is_found_or_the_program_is_refused() {
     assert_eq!(exact, ["i + j"]);
 }
 
+/// Where none of six equations holds has 46 parts with as many sources each, and was refused for them.
+#[test]
+fn alternatives_are_counted_when_those_are_one_that_can_be_said_as_one() {
+    let program = programs::planes();
+    let derived = edges(&program).unwrap();
+    assert_eq!(program.statements()[1].pieces.len(), 46);
+    assert_eq!(derived.tasks[1].inputs[0].len(), 2, "written, or not");
+    check(&program, &derived, 2).unwrap();
+}
+
 #[test]
 fn the_formulas_of_cholesky_are_those_written_by_hand() {
     let program = programs::cholesky();

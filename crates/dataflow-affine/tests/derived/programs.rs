@@ -71,6 +71,24 @@ pub fn slabs(n_slabs: usize) -> Program {
     program
 }
 
+/// A nest that writes the beginning of a vector, and one that reads it everywhere but on six planes.
+pub fn planes() -> Program {
+    let mut program = Program::default();
+    let x = program.family("X", true);
+    let [m, n, p, q] = ["m", "n", "p", "q"].map(|name| program.parameter(name));
+    program.each("i", 0, m, |program, i| {
+        program.task("Write", &[(Update, x, &[e(i)])])
+    });
+    let vars = ["i", "j", "k"].map(|name| program.enter(name, 0.into(), n.into(), false));
+    for var in vars {
+        for plane in [p, q] {
+            program.only_if(vec![at_most(var + 1, plane), at_most(plane + 1, var)]);
+        }
+    }
+    program.task("Read", &[(Read, x, &[e(vars[0])])]);
+    program
+}
+
 fn e(var: Var) -> Affine {
     var.into()
 }
