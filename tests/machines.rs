@@ -573,6 +573,21 @@ fn ranks_have_equal_parts_of_the_numa_nodes_of_their_host() {
     );
 }
 
+/// It was a null of a wrong type.
+#[test]
+fn null_says_of_what_may_be_absent_that_it_is() {
+    let without = CostFile::parse(
+        "{ \"numa\": { \"cores\": [1, 1] }, \"kernels\": [{ \"nanoseconds\": 5 }] }",
+    );
+    let with = CostFile::parse(
+        "{ \"cores\": null, \"numa\": { \"cores\": [1, 1], \"distances\": null },
+           \"kernels\": [{ \"graph\": null, \"nb\": null, \"nanoseconds\": 5, \"flops\": null, \"gflops\": null }] }",
+    );
+    assert_eq!(with.unwrap(), without.unwrap());
+    let refused = CostFile::parse("{ \"kernels\": [{ \"nanoseconds\": 5, \"nb\": 0 }] }");
+    assert!(refused.unwrap_err().to_string().contains("above 0"));
+}
+
 /// Each rank had what the first has: two ranks of six and two cores had twelve.
 #[test]
 fn ranks_whose_parts_of_a_host_would_not_be_alike_are_refused() {

@@ -588,6 +588,14 @@ fn allowed<E: serde::de::Error>(number: f64, is_it: bool, what: &str) -> Result<
     }
 }
 
+/// What may be absent, or null; whether a value is allowed, `of` says.
+fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+    of: fn(T) -> Result<T, D::Error>,
+) -> Result<Option<T>, D::Error> {
+    Option::deserialize(from)?.map(of).transpose()
+}
+
 fn not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let number = f64::deserialize(from)?;
     allowed(number, number >= 0.0, "a number of at least 0")
@@ -596,10 +604,13 @@ fn not_negative<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 /// The longest time that a file says, and that a task takes: nanoseconds.
 pub const DAY: f64 = 8.64e13;
 
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let number = f64::deserialize(from)?;
+fn no_more_than_a_day<E: serde::de::Error>(number: f64) -> Result<f64, E> {
     let is_one = (0.0..=DAY).contains(&number);
     allowed(number, is_one, "a number from 0 to 8.64e13, a day")
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    no_more_than_a_day(f64::deserialize(from)?)
 }
 
 fn positive_time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
@@ -609,7 +620,7 @@ fn positive_time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 }
 
 fn some_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    time(from).map(Some)
+    some(from, no_more_than_a_day)
 }
 
 fn time_of_a_byte<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
@@ -618,31 +629,34 @@ fn time_of_a_byte<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     allowed(number, is_one, "a number from 0 to 1000")
 }
 
-fn bytes_a_second<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let number = f64::deserialize(from)?;
+fn at_least_1000<E: serde::de::Error>(number: f64) -> Result<f64, E> {
     allowed(number, number >= 1000.0, "a number of at least 1000")
 }
 
+fn bytes_a_second<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    at_least_1000(f64::deserialize(from)?)
+}
+
 fn some_bytes_a_second<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    bytes_a_second(from).map(Some)
-}
-
-fn positive<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let number = f64::deserialize(from)?;
-    allowed(number, number > 0.0, "a number above 0")
-}
-
-fn positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-    let number = usize::deserialize(from)?;
-    allowed(number as f64, number > 0, "a whole number above 0").map(|_| number)
+    some(from, at_least_1000)
 }
 
 fn some_positive<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    positive(from).map(Some)
+    some(from, |number| {
+        allowed(number, number > 0.0, "a number above 0")
+    })
+}
+
+fn not_zero<E: serde::de::Error>(number: usize) -> Result<usize, E> {
+    allowed(number as f64, number > 0, "a whole number above 0").map(|_| number)
+}
+
+fn positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    not_zero(usize::deserialize(from)?)
 }
 
 fn some_positive_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    positive_count(from).map(Some)
+    some(from, not_zero)
 }
 
 /// Cores of a host: each has a worker, and a queue.
@@ -651,7 +665,7 @@ const MOST_CORES: usize = 1 << 16;
 const MOST_NODES: usize = 1 << 10;
 
 fn some_host<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    host(usize::deserialize(from)?).map(Some)
+    some(from, host)
 }
 
 /// So many cores, if a host may have them.
@@ -678,10 +692,11 @@ fn some_cores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<usize>, D::Error
 }
 
 fn some_distances<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Vec<u32>>>, D::Error> {
-    let rows = Vec::<Vec<u32>>::deserialize(from)?;
-    let farthest = rows.iter().flatten().max().copied().unwrap_or(0);
-    let what = "a number from 0 to 255, as in SLIT";
-    allowed(farthest.into(), farthest <= 255, what).map(|_| Some(rows))
+    some(from, |rows: Vec<Vec<u32>>| {
+        let farthest = rows.iter().flatten().max().copied().unwrap_or(0);
+        let what = "a number from 0 to 255, as in SLIT";
+        allowed(farthest.into(), farthest <= 255, what).map(|_| rows)
+    })
 }
 
 fn microsecond() -> f64 {
