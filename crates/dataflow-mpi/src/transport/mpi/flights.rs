@@ -6,7 +6,7 @@
 
 use super::calls::{Comm, Completed, Looker, MPI_Request, MpiError, cancel, test};
 use crate::transport::{Event, Load, Payload, Room};
-use dataflow_core::port::Block;
+use dataflow_core::port::{Block, drop_quietly};
 use dataflow_core::rank::Rank;
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -137,9 +137,8 @@ impl Flights {
         });
         // All are out of here before one is dropped: a datum may panic then, and the rest is leaked.
         let landed: Vec<_> = landed.collect();
-        for hold in landed {
-            drop(ManuallyDrop::into_inner(hold));
-        }
+        let landed = landed.into_iter().map(ManuallyDrop::into_inner);
+        landed.for_each(drop_quietly);
         Ok(())
     }
 
@@ -159,6 +158,7 @@ impl Flights {
                 self.requests.remove(at);
                 let mut hold = ManuallyDrop::into_inner(self.holds.remove(at));
                 hold.land(Err(MpiError::default())); // nobody wants to hear of it any more
+                drop_quietly(hold);
             }
         }
         self.requests.is_empty()
