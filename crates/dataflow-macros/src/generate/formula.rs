@@ -77,8 +77,12 @@ pub(crate) fn used(e: &TokenStream, name: &Ident) -> Option<Ident> {
     mentioned.find(name).filter(|_| !binds(e, name)).cloned()
 }
 
-/// Whether a name stands in a pattern: of `let`, of a loop, or between the bars of a closure.
+/// Whether a name stands in a pattern: of `let`, of a loop, between the bars of a closure, or of an arm of
+/// `match`.
 fn binds(e: &TokenStream, name: &Ident) -> bool {
+    if arm_binds(e, name) {
+        return true;
+    }
     let mut pattern = Pattern::None;
     let mut before = None; // what a bar behind it means
     e.clone().into_iter().any(|token| {
@@ -114,6 +118,33 @@ fn binds(e: &TokenStream, name: &Ident) -> bool {
         before = Some(token.clone());
         !matches!(pattern, Pattern::None) && Mentioned::of(&token.into()).find(name).is_some()
     })
+}
+
+/// Whether a name stands between the beginning of an arm and `=>`, but for a guard.
+fn arm_binds(e: &TokenStream, name: &Ident) -> bool {
+    let is = |token: Option<&TokenTree>, sign: char| match token {
+        Some(TokenTree::Punct(punct)) => punct.as_char() == sign,
+        _ => false,
+    };
+    let mut pattern = Vec::new();
+    let mut is_behind_arrow = false;
+    for token in e.clone() {
+        let is_body = std::mem::take(&mut is_behind_arrow) && matches!(token, TokenTree::Group(_));
+        if is(Some(&token), '>') && is(pattern.last(), '=') {
+            let is_guard =
+                |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "if");
+            let bound = pattern.drain(..).take_while(|token| !is_guard(token));
+            if Mentioned::of(&bound.collect()).find(name).is_some() {
+                return true;
+            }
+            is_behind_arrow = true;
+        } else if is(Some(&token), ',') || is_body {
+            pattern.clear();
+        } else {
+            pattern.push(token);
+        }
+    }
+    false
 }
 
 /// Words before a bar that begins a closure.
@@ -461,6 +492,12 @@ mod tests {
             ("{ let (k | l) = at(j); i }", false),
             ("{ for i in 0..j {} i }", true),
             ("{ for k in i..j {} k }", false),
+            ("match j { Some(i) => i, None => 0 }", true),
+            ("match i { Some(k) => k, None => 0 }", false),
+            ("match j { 0 => i, k if k > i => k, _ => i + 1 }", false),
+            ("match j { 0 => {} i => i }", true),
+            ("match j { 0 => { i } k => k }", false),
+            ("f(match j { At { k, i } => k, _ => 0 })", true),
         ] {
             let tokens = expression.parse().expect("Rust");
             assert_eq!(binds(&tokens, &name), is_bound, "{expression}");
