@@ -84,13 +84,14 @@ impl<'s> Lowered<'s> {
 
     fn families(&mut self, space: &Space, scope: &NamesInScope) -> Result<()> {
         for (at, family) in space.families.iter().enumerate() {
-            if space.families[..at].iter().any(|f| f.name == family.name) {
-                let text = match family.is_flow {
-                    false => format!("`{}` is declared twice", family.name),
-                    true => format!(
-                        "there are two flows `{}`: each class of tasks, and each flow of a class, has a name \
-                         of its own",
-                        family.name.to_string().replacen('_', ".", 1)
+            let is_the_same = |f: &Family| f.name == family.name && f.class == family.class;
+            if space.families[..at].iter().any(is_the_same) {
+                let name = &family.name;
+                let text = match &family.class {
+                    None => format!("`{name}` is declared twice"),
+                    Some(class) => format!(
+                        "there are two flows `{class}.{name}`: each class of tasks, and each flow of a class, \
+                         has a name of its own"
                     ),
                 };
                 return Err(Error::new(family.name.span(), text));
@@ -107,7 +108,7 @@ impl<'s> Lowered<'s> {
         if family.is_order {
             self.program.orders(number);
         }
-        if family.is_flow {
+        if family.class.is_some() {
             self.program.related(number);
         }
         let mut inner = scope.clone();
@@ -204,8 +205,9 @@ impl<'s> Lowered<'s> {
         }
         let mut accesses = Vec::new();
         for access in &of.accesses {
-            let found = space.families.iter().position(|f| f.name == access.family);
-            let Some(family) = found else {
+            let class = access.is_flow.then_some(&of.name);
+            let is_its = |f: &Family| f.name == access.family && f.class.as_ref() == class;
+            let Some(family) = space.families.iter().position(is_its) else {
                 let name = &access.family;
                 let text =
                     format!("no data are called `{name}`: declare them, `data {name}[i] …;`");
@@ -388,8 +390,10 @@ impl Lowered<'_> {
             let its = &self.program.statements()[number].accesses;
             for (at, access) in statement.accesses.iter().enumerate() {
                 let family = &space.families[its[at].family];
-                let is_element = family.is_order && !family.is_flow;
-                if is_element && self.has_line(number, at) != self.by_lines {
+                if family.is_order
+                    && family.class.is_none()
+                    && self.has_line(number, at) != self.by_lines
+                {
                     return Err(without_edge(statement, access, self.by_lines));
                 }
             }
@@ -679,9 +683,12 @@ fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
 /// A condition, or what holds where it does not, as disjoint conjunctions, where something is known.
 fn condition(e: &Expr, scope: &NamesInScope, known: &System, positive: bool) -> Result<Condition> {
     let parts = alternatives(e, scope, known, positive)?;
-    disjoint(parts).map_err(|_| {
-        let text = "this condition has no exact parts: use variables with the factor 1 or -1";
-        Error::new_spanned(e, text)
+    disjoint(parts).map_err(|inexact| {
+        let why = match inexact.constraints[0].is_too_large() {
+            true => "its numbers are too large; use smaller factors",
+            false => "use variables with the factor 1 or -1",
+        };
+        Error::new_spanned(e, format!("this condition has no exact parts: {why}"))
     })
 }
 

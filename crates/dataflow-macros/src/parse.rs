@@ -1,7 +1,7 @@
 //! What is written: the grammar of `task_space!`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
@@ -44,8 +44,8 @@ pub struct Family {
     pub name: Ident,
     pub subscripts: Vec<Ident>,
     pub is_order: bool,
-    /// Whether it is one flow, of which lines say whom it feeds.
-    pub is_flow: bool,
+    /// The class of which it is one flow, if it is: lines say whom it feeds.
+    pub class: Option<Ident>,
     pub domain: Option<Expr>,
     pub home: Option<(Expr, Expr)>,
     pub rank: Option<Placement>,
@@ -150,8 +150,10 @@ pub struct Access {
     pub name: Option<Ident>,
     pub family: Ident,
     pub subscripts: Vec<Expr>,
-    /// All of `A[m, k]`, for errors; nothing if relations say what it is.
+    /// All of `A[m, k]`, for errors.
     pub element: TokenStream,
+    /// Whether it has no element: relations say what it is.
+    pub is_flow: bool,
     /// What kind of datum a flow without an element is.
     pub kind: Option<LitStr>,
 }
@@ -315,11 +317,7 @@ fn complete(items: &mut [Item], families: &mut Vec<Family>, by_loops: bool) -> R
             }
             Item::Task(statement) => statement,
         };
-        for access in statement
-            .accesses
-            .iter_mut()
-            .filter(|a| a.element.is_empty())
-        {
+        for access in statement.accesses.iter_mut().filter(|a| a.is_flow) {
             let is_order = access.mode == "order";
             let Some(name) = access.name.as_ref().filter(|_| is_order || !by_loops) else {
                 let text = format!(
@@ -328,13 +326,11 @@ fn complete(items: &mut [Item], families: &mut Vec<Family>, by_loops: bool) -> R
                 );
                 return Err(Error::new(access.family.span(), text));
             };
-            access.family = format_ident!("{}_{}", statement.name, name, span = name.span());
-            access.element = name.to_token_stream();
             families.push(Family {
-                name: access.family.clone(),
+                name: name.clone(),
                 subscripts: Vec::new(),
                 is_order,
-                is_flow: true,
+                class: Some(statement.name.clone()),
                 domain: None,
                 home: None,
                 rank: None,
@@ -435,7 +431,7 @@ impl Parse for Family {
             name,
             subscripts: subscripts.into_iter().collect(),
             is_order,
-            is_flow: false,
+            class: None,
             domain: None,
             home: None,
             rank: None,
@@ -681,10 +677,11 @@ fn access(mode: Ident, input: ParseStream) -> Result<Access> {
         };
         return Ok(Access {
             mode,
+            element: first.to_token_stream(),
             name: Some(first.clone()),
             family: first,
             subscripts: Vec::new(),
-            element: TokenStream::new(),
+            is_flow: true,
             kind,
         });
     }
@@ -704,6 +701,7 @@ fn access(mode: Ident, input: ParseStream) -> Result<Access> {
         family,
         subscripts: subscripts.into_iter().collect(),
         element,
+        is_flow: false,
         kind: None,
     })
 }

@@ -187,6 +187,31 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "done",
         "there are two flows `S.done`: each class of tasks, and each flow of a class, has a name of its own",
     ),
+    // The class and the flow were read from one word: `S.x_done`.
+    (
+        "for i in 0..n { S_x { i }: update a = A[i, i], order done, order done => {} }",
+        "done",
+        "there are two flows `S_x.done`: each class of tasks, and each flow of a class, has a name of its own",
+    ),
+    (
+        "data S_done[i]; for i in 0..n { S { i }: new d = S_done[i], order done, order x_done => {} }
+         for i in 0..n { S_x { i }: read d = S_done[i], order done => {} }",
+        "",
+        "",
+    ),
+    (
+        "data B[j] in self.b at match self.at(j) { Some(i) => i, None => 0 };
+         for i in 0..n { S { i }: update b = B[i] => {} }",
+        "",
+        "",
+    ),
+    (
+        "let p = self.p; for i in 0..p { for j in 0..p {
+         if i > m || (i >= 4294967296 * j && n >= 4294967296 * i && n <= m && m <= j && j > 0) {
+         S { i, j }: new t = T[i] => {} } } }",
+        "i > m || (i >= 4294967296 * j && n >= 4294967296 * i && n <= m && m <= j && j > 0)",
+        "this condition has no exact parts: its numbers are too large; use smaller factors",
+    ),
     (
         "for i in 0..n { S { i }: update t = T[i] => {} }",
         "T[i]",

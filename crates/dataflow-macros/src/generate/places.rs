@@ -206,10 +206,9 @@ impl Analysed<'_> {
             return Ok((place, None));
         }
         let accesses = &self.lowered.program.statements()[number].accesses;
-        let mut written = accesses
-            .iter()
-            .enumerate()
-            .filter(|(at, access)| access.mode.writes() && !self.family(number, *at).is_flow);
+        let mut written = accesses.iter().enumerate().filter(|(at, access)| {
+            access.mode.writes() && self.family(number, *at).class.is_none()
+        });
         let first = written.next().map(|(at, _)| at);
         let placed = first.and_then(|at| Some((self.family(number, at).rank.as_ref()?, first)));
         placed.ok_or_else(|| {
