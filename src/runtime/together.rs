@@ -27,6 +27,8 @@ impl Runtime {
     /// Costs a message for each datum of another rank, and on `to` memory for all of them. For a matrix
     /// take `TiledMatrix::collect`.
     ///
+    /// Data without size, as `()`, cannot be collected: that does not compile.
+    ///
     /// # Errors
     /// If a slot is empty on its owner, `to` or an owner is no rank, ranks name different numbers of
     /// data or other owners, or a rank is lost.

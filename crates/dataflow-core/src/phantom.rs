@@ -167,9 +167,6 @@ impl<'p, S: TaskSpace> Phantom<'p, S> {
         let turned = self.last.and_then(|last| last.checked_sub(flow));
         turned.unwrap_or(flow)
     }
-
-    /// Whether edges of the space carry data at all.
-    const CARRIES: bool = size_of::<S::Datum>() != 0;
 }
 
 impl<S: TaskSpace> fmt::Debug for Phantom<'_, S> {
@@ -204,7 +201,7 @@ impl<S: TaskSpace> Homes<S> {
     /// Those of a rank.
     pub fn of(space: &S, rank: Rank) -> Self {
         let (mut slots, mut takers) = (SlotNumbers::new(), Vec::new());
-        if Phantom::<S>::CARRIES {
+        if S::CARRIES {
             for task in space.tasks(rank) {
                 let mut note = |flow, store: &Store<S::Datum>, index| {
                     slots.entry((address(store), index)).or_insert_with(|| {
@@ -371,7 +368,7 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
 
     fn describe(&self, about: &mut Description) {
         self.space.describe(about);
-        about.soften(Self::CARRIES);
+        about.soften(S::CARRIES);
         if let Some(last) = self.last {
             about.turn(last + 1);
         }
@@ -396,7 +393,7 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
             land.reads(&inputs.collect::<SmallVec<[_; 8]>>());
         }
         (self.body)(task);
-        if Self::CARRIES {
+        if S::CARRIES {
             let here = self.land.and_then(Land::here);
             let modes = self.modes.get(task.class());
             for (flow, slot) in flows.iter().enumerate() {

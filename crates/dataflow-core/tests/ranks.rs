@@ -7,7 +7,7 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::sequence::scope_inside;
-use dataflow_core::space::Independent;
+use dataflow_core::space::{Collect, Independent};
 use dataflow_core::{Report, run, run_across};
 use specimen::cholesky::Task;
 use specimen::forgetful::Forgetful;
@@ -573,4 +573,21 @@ impl Successors<Cholesky> for Homes {
     fn home(&mut self, _: usize, _: &Store<Number>, _: usize) {
         self.0.push(true);
     }
+}
+
+/// The run was none, and the rank that they were to come to had nothing.
+#[test]
+fn data_without_size_are_collected_too() {
+    let (kept, _) = on_ranks(2, (3, 8), |courier| {
+        let store = Store::empty("units", 3);
+        let here = courier.rank().0 as usize;
+        for at in (0..3).filter(|at| at % 2 == here) {
+            store.put(at, Version::new(())).unwrap();
+        }
+        let places = |at: usize| (Rank(at as u32 % 2), at);
+        let collect = Collect::new(&store, 3, &places, Rank(1));
+        run_across(&collect, &Context::new(&Inline).across(courier)).unwrap();
+        collect.into_data()
+    });
+    assert_eq!(kept, [None, Some(vec![(); 3])]);
 }

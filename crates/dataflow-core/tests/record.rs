@@ -776,3 +776,48 @@ fn a_program_is_recorded_for_as_many_ranks_as_have_numbers_and_one_at_least() {
     });
     assert_eq!(program.unwrap().run(&Inline).unwrap().tasks, 1);
 }
+
+/// A body asked for a flow, or for a datum, and there was none: edges of such data were taken for edges
+/// that only order.
+#[test]
+fn data_without_size_are_lent_to_bodies_in_place_as_a_space_and_across_ranks() {
+    fn units<'env>(
+        store: &'env Store<()>,
+        n_ranks: u32,
+        ran: &'env AtomicU64,
+    ) -> Recorded<'env, ()> {
+        let program = record("units", n_ranks as usize, |r| {
+            let [a, b] = [0, 1].map(|at| r.home(store, at, Rank(at as u32 % n_ranks)));
+            let count = || _ = ran.fetch_add(1, Ordering::Relaxed);
+            r.task(write(&a), move |()| count());
+            r.task((read(&a), write(&b)), move |((), ())| count());
+            let both = vec![read(&b), read(&a)];
+            r.name("both").on(Rank(0)).task(both, move |both| {
+                assert_eq!(both.len(), 2);
+                count();
+            });
+        });
+        program.unwrap()
+    }
+    let (store, ran) = (Store::new("units", [(); 2]), AtomicU64::new(0));
+    let program = units(&store, 1, &ran);
+    program.run(&Inline).unwrap();
+    dataflow_core::run(&program, &Shuffled::new(3)).unwrap();
+    drop(program);
+    assert_eq!(ran.into_inner(), 2 * 3);
+
+    let ran = AtomicU64::new(0);
+    let (_, crossed) = on_ranks(2, (5, 8), |courier| {
+        let store = Store::new("units", [(); 2]);
+        let program = units(&store, 2, &ran);
+        let on = Context::new(&Inline).across(courier);
+        program.run_across(&on).unwrap();
+        assert!((0..2).all(|at| store.get(at).is_some()));
+        let counts = dataflow_core::space::counts::Counting::of(&program, 2);
+        let counts = counts.count().unwrap();
+        assert_eq!(counts.ranks[0].sent.messages, 1);
+    });
+    assert_eq!(ran.into_inner(), 3);
+    assert_eq!(crossed.data, 2);
+}
+

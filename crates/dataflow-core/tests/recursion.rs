@@ -347,6 +347,37 @@ fn values_that_panic_when_they_are_dropped_after_a_panic_change_nothing_of_what_
     }
 }
 
+/// Two calls at each fork, to a depth; they have nothing to say.
+struct Silent(AtomicU64);
+
+impl Recursive for Silent {
+    type Argument = u64;
+    type Value = ();
+
+    fn call(&self, depth: u64) -> Result<Call<Self>, TaskError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(match depth {
+            0 => Call::Done(()),
+            _ => Call::fork([depth - 1, depth - 1], |values| {
+                assert_eq!(values.len(), 2);
+            }),
+        })
+    }
+}
+
+/// The task that makes an open call asked for a flow, and there was none.
+#[test]
+fn values_without_size_cross_ranks_too() {
+    for n_ranks in [1, 2, 3] {
+        let (calls, _) = on_ranks(n_ranks, (3, 8), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            let ((), report) = recurse_across(&Silent(AtomicU64::new(0)), 8, &on).unwrap();
+            report.tasks
+        });
+        assert_eq!(calls.iter().sum::<u64>(), (1 << 9) - 1);
+    }
+}
+
 struct Stopping<'m> {
     monitor: &'m Monitor,
     at: u64,

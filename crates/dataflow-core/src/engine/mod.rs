@@ -328,7 +328,7 @@ struct Abroad<'a, D: Datum> {
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether edges carry data at all.
-    const CARRIES: bool = size_of::<S::Datum>() != 0;
+    const CARRIES: bool = S::CARRIES;
 
     fn new(
         space: &'a S,
@@ -349,7 +349,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             roots: Mutex::new(Roots::new(
                 std::iter::once_with(move || space.roots(rank)).flatten(),
             )),
-            pending: Pending::new(n_tasks),
+            pending: Pending::new(n_tasks, Self::CARRIES),
             dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
             number: homes::new_number(),
             homes: Mutex::default(),

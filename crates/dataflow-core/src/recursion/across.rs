@@ -208,6 +208,7 @@ impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
 impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     type Task = TreeTask;
     type Datum = P::Value;
+    const CARRIES: bool = true;
 
     fn describe(&self, about: &mut Description) {
         about.name("recursion");

@@ -90,6 +90,7 @@ impl<'a, D: Datum> Collect<'a, D> {
 impl<D: Datum> TaskSpace for Collect<'_, D> {
     type Task = CollectTask;
     type Datum = D;
+    const CARRIES: bool = true;
 
     fn describe(&self, about: &mut Description) {
         about.name("collect").parameter("data", self.n_data);

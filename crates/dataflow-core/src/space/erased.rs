@@ -81,12 +81,24 @@ impl<'s, D: Datum> MaybeOwned<'s, D> {
 
 impl<'s, D: Datum> Erased<'s, D> {
     /// The space, its type forgotten.
+    ///
+    /// A space of this library whose bodies get data without size, as a recorded program of `()`, does not
+    /// compile here: behind a pointer edges of such data only order.
+    /// ```compile_fail,E0080
+    /// # use dataflow_core::prelude::*;
+    /// # use dataflow_core::{sequence::record::record, space::Erased};
+    /// let recorded = record::<()>("nothing", 1, |_| ())?;
+    /// Erased::new(&recorded);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn new<S: TaskSpace<Datum = D>>(space: &'s S) -> Self {
+        const { expect_size::<S>() }
         Self::alone(MaybeOwned::Lent(space), &Of::<S::Task>::NAMES)
     }
 
     /// The same of a space that is given away.
     pub fn of<S: TaskSpace<Datum = D> + Send + 's>(space: S) -> Self {
+        const { expect_size::<S>() }
         Self::alone(MaybeOwned::Own(Box::new(space)), &Of::<S::Task>::NAMES)
     }
 
@@ -250,6 +262,15 @@ impl<'s, D: Datum> Erased<'s, D> {
     fn is_series(&self) -> bool {
         self.parts.len() > 1
     }
+}
+
+/// Behind a pointer the type of the data alone says whether edges carry any.
+const fn expect_size<S: TaskSpace>() {
+    let has_size = size_of::<S::Datum>() != 0;
+    assert!(
+        S::CARRIES == has_size,
+        "a space whose bodies get data without size cannot be erased"
+    );
 }
 
 /// A task's name, of whatever type.

@@ -65,12 +65,12 @@ impl<'a, D: Datum> Flows<'a, D> {
     /// All flows of a task that has exactly `N`.
     ///
     /// # Panics
-    /// If the class was described with another number of flows: a fault of the task space.
+    /// If the class was described with another number of flows, or edges [carry](super::TaskSpace::Datum) no
+    /// data: a fault of the task space.
     #[track_caller]
     pub fn slots<const N: usize>(&mut self) -> [Slot<'_, D>; N] {
-        let n = self.len();
-        if n != N {
-            panic!("the body asks for {N} flows, its class describes {n}");
+        if self.len() != N {
+            self.lacking(format_args!("{N} flows"));
         }
         array(self.iter())
     }
@@ -79,7 +79,8 @@ impl<'a, D: Datum> Flows<'a, D> {
     /// others.
     ///
     /// # Panics
-    /// If the class was described with fewer flows than `N + M`: a fault of the task space.
+    /// If the class was described with fewer flows than `N + M`, or edges [carry](super::TaskSpace::Datum) no
+    /// data: a fault of the task space.
     #[track_caller]
     pub fn split<const N: usize, const M: usize>(
         &mut self,
@@ -90,10 +91,7 @@ impl<'a, D: Datum> Flows<'a, D> {
     ) {
         let n = self.len();
         let Some(between) = n.checked_sub(N + M) else {
-            panic!(
-                "the body asks for {} flows or more, its class describes {n}",
-                N + M
-            );
+            self.lacking(format_args!("{} flows or more", N + M));
         };
         let flows = self.flows;
         let (first, rest) = self.versions.split_at_mut(N);
@@ -103,6 +101,18 @@ impl<'a, D: Datum> Flows<'a, D> {
             slots(&flows[N..], middle),
             array(slots(&flows[N + between..], last)),
         )
+    }
+
+    /// There are not as many as a body asks for.
+    #[cold]
+    #[track_caller]
+    fn lacking(&self, asked: fmt::Arguments<'_>) -> ! {
+        match (self.len(), size_of::<D>()) {
+            (0, 0) => panic!(
+                "the body asks for {asked} and gets none: its data have no size, so edges only order tasks"
+            ),
+            (n, _) => panic!("the body asks for {asked}, its class describes {n}"),
+        }
     }
 
     /// All flows in order, for tasks with a variable list of data: as many as the class describes, those
@@ -261,6 +271,20 @@ mod tests {
         assert_eq!(
             *text,
             "the body asks for 3 flows or more, its class describes 2"
+        );
+    }
+
+    /// Its class was said to describe none.
+    #[test]
+    fn a_body_that_asks_for_flows_of_data_without_size_is_told_that_edges_only_order() {
+        let mut flows = Flows::<()>::new(&[], &mut []);
+        let asked = catch_unwind(AssertUnwindSafe(|| {
+            let [_] = flows.slots();
+        }));
+        let text = asked.unwrap_err().downcast::<String>().unwrap();
+        assert!(
+            text.starts_with("the body asks for 1 flows and gets none: its data have no size"),
+            "{text}"
         );
     }
 }

@@ -76,8 +76,13 @@ use std::iter;
 pub trait TaskSpace: Sync + Sized {
     /// The name of a task: a class and its parameters; see [`task_names!`](crate::task_names).
     type Task: TaskName;
-    /// The type of the data that flow along the edges; `()` if edges only order tasks.
+    /// The type of the data that flow along the edges. If it has no size, as `()`, edges only order tasks:
+    /// bodies get no flows, and nothing is taken from home or brought there.
     type Datum: Datum;
+
+    /// Whether edges carry data: what this library lends to bodies itself it lends whatever its size.
+    #[doc(hidden)]
+    const CARRIES: bool = size_of::<Self::Datum>() != 0;
 
     /// Names the space, its parameters, its classes and their flows.
     ///

@@ -101,12 +101,11 @@ pub(crate) enum Pending<D: Datum> {
 }
 
 impl<D: Datum> Pending<D> {
-    /// For a run of so many tasks.
-    pub fn new(n_tasks: u64) -> Self {
-        if size_of::<D>() == 0 {
-            Pending::Order(Table::new(n_tasks))
-        } else {
-            Pending::Data(Table::new(n_tasks))
+    /// For a run of so many tasks, whose edges carry data or not.
+    pub fn new(n_tasks: u64, carries: bool) -> Self {
+        match carries {
+            false => Pending::Order(Table::new(n_tasks)),
+            true => Pending::Data(Table::new(n_tasks)),
         }
     }
 
@@ -386,7 +385,7 @@ mod tests {
         fn grow<D: Sent>() {
             // Narrow sets of flows, with places for their data and without; and wide ones.
             for flows in [0..2, 1..4, 2..6, 0..7, 5..12, 0..15, 60..70] {
-                let table = Pending::<D>::new(0);
+                let table = Pending::<D>::new(0, !D::NOTHING);
                 let last = flows.end - 1;
                 for flow in flows.clone() {
                     for key in 1..=N_KEYS {
@@ -410,7 +409,7 @@ mod tests {
     #[test]
     fn whoever_feeds_neighbours_holds_one_bucket_and_lets_it_go() {
         fn sweep<D: Sent>() {
-            let table = Pending::<D>::new(0);
+            let table = Pending::<D>::new(0, !D::NOTHING);
             let mut near = Near::default();
             for flow in 0..2 {
                 for key in 1..=N_KEYS {
@@ -445,7 +444,7 @@ mod tests {
     #[test]
     fn sixteen_neighbours_with_few_flows_eight_and_four_with_more_take_two_lines_at_most() {
         for (neighbours, flows) in [(16, 0..3), (8, 0..7), (4, 0..8), (4, 0..15)] {
-            let table = Pending::<()>::new(0);
+            let table = Pending::<()>::new(0, false);
             for key in 1 << 20..(1 << 20) + neighbours * N_KEYS {
                 assert_eq!(feed(&table, key, flows.clone(), 0), Arrived::StillWaiting);
             }
@@ -473,7 +472,7 @@ mod tests {
     #[test]
     fn records_survive_threads_that_feed_and_split_at_once() {
         fn race<D: Sent>(round: u64) {
-            let table = Pending::<D>::new(0);
+            let table = Pending::<D>::new(0, !D::NOTHING);
             let ready = AtomicU64::new(0);
             std::thread::scope(|threads| {
                 for worker in 0..4 {
@@ -507,7 +506,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_fed_again_is_told_until_the_record_is_gone() {
         fn repeat<D: Sent>() {
-            let table = Pending::<D>::new(0);
+            let table = Pending::<D>::new(0, !D::NOTHING);
             for (key, flows) in [(8, 0..3), (9, 3..5), (10, 6..9)] {
                 let first = flows.start;
                 assert_eq!(
@@ -530,7 +529,7 @@ mod tests {
 
     #[test]
     fn what_is_parked_comes_back_once_with_its_data_and_its_poison() {
-        let table = Pending::new(0);
+        let table = Pending::new(0, true);
         let slots = |key, n: usize| -> Slots<Belongs> {
             (0..n)
                 .map(|flow| (flow != 1).then(|| Version::new(Belongs { key, flow })))
@@ -563,7 +562,7 @@ mod tests {
 
     #[test]
     fn a_parked_task_that_is_fed_again_is_told() {
-        let table = Pending::new(0);
+        let table = Pending::new(0, true);
         for n in [2, 5] {
             let mut slots = (0..n)
                 .map(|flow| Some(Version::new(Belongs { key: 5, flow })))
@@ -600,7 +599,7 @@ mod loom_models {
             // Moves at the split of the third bit, not at that of the second.
             let moves = key(4, blocks::FEW);
             let wide = [key(2, blocks::MANY), key(0, blocks::MANY)];
-            let table = Arc::new(Pending::<()>::new(0));
+            let table = Arc::new(Pending::<()>::new(0, false));
             assert_eq!(feed(&table, moves, 0..2, 0), Arrived::StillWaiting);
             // Wide: lies behind the bucket, so that the table grows; nothing is split yet.
             assert_eq!(feed(&table, wide[0], 18..20, 18), Arrived::StillWaiting);
@@ -619,7 +618,7 @@ mod loom_models {
     fn loom_two_who_arrive_first_at_once_make_one_record() {
         loom::model(|| {
             let (stays, moves) = (key(0, blocks::MANY), key(2, blocks::FEW));
-            let table = Arc::new(Pending::<()>::new(0));
+            let table = Arc::new(Pending::<()>::new(0, false));
             let other = table.clone();
             let source = thread::spawn(move || {
                 assert_eq!(feed(&other, stays, 18..20, 18), Arrived::StillWaiting);

@@ -196,6 +196,7 @@ impl TaskName for Step {
 impl<D: Datum> TaskSpace for Recorded<'_, D> {
     type Task = Step;
     type Datum = D;
+    const CARRIES: bool = true;
 
     fn describe(&self, about: &mut Description) {
         about.name(&self.graph.name);

@@ -245,7 +245,7 @@ impl<S: TaskSpace> CountingWalk<'_, '_, S> {
             let Some(described) = flows.get(flow as usize) else {
                 return fault(format!("flow {flow} of {task:?} is not described"));
             };
-            let carries = size_of::<S::Datum>() != 0 && described.mode != Mode::Order;
+            let carries = S::CARRIES && described.mode != Mode::Order;
             let bytes = carries.then(|| (self.asked.bytes)(task, flow as usize));
             outputs.push((flow, n_uses, bytes));
             if let (Some(held), Some(bytes)) = (&mut self.held, bytes) {
