@@ -3,16 +3,18 @@
 
 mod specimen;
 
+use dataflow_core::data::Datum;
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::{Monitor, Progress};
-use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
+use dataflow_core::port::{Block, Context, Executor, Head, Inline, Job, Shuffled, Wire};
 use dataflow_core::rank::Rank;
 use dataflow_core::recursion::{Call, Recursive, recurse, recurse_across};
 use dataflow_core::{TaskError, run, space::Independent};
 use specimen::ranks::on_ranks;
 use specimen::within;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The sum of a tree with irregular forks, its calls, and how many of them are alive at once.
@@ -375,6 +377,89 @@ fn values_without_size_cross_ranks_too() {
             report.tasks
         });
         assert_eq!(calls.iter().sum::<u64>(), (1 << 9) - 1);
+    }
+}
+
+/// Whether values of [`Falling`] have begun to panic.
+static FALLS: AtomicBool = AtomicBool::new(false);
+
+/// A value that does not go quietly once something has gone wrong.
+#[derive(Clone)]
+struct Falls;
+
+impl Drop for Falls {
+    fn drop(&mut self) {
+        if FALLS.load(Ordering::Relaxed) {
+            panic!("a value is dropped");
+        }
+    }
+}
+
+impl Datum for Falls {}
+
+impl Wire for Falls {
+    fn head(&self) -> Head {
+        Head::new()
+    }
+    fn size(&self) -> usize {
+        0
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+    fn unpack(_: &[u8], _: Box<dyn Block>) -> Result<Self, String> {
+        Ok(Falls)
+    }
+}
+
+/// Forks into two of the same and a value, down to a depth. On the way to the first call of all one goes
+/// wrong, at this depth: its join, or if it forks into none, itself.
+struct Falling(u64);
+
+impl Recursive for Falling {
+    type Argument = (u64, bool);
+    type Value = Falls;
+
+    fn call(&self, (depth, is_first): (u64, bool)) -> Result<Call<Self>, TaskError> {
+        let falls = is_first && depth == self.0;
+        fn fall() -> ! {
+            FALLS.store(true, Ordering::Relaxed);
+            panic!("out of luck");
+        }
+        match depth {
+            0 if falls => fall(),
+            0 => Ok(Call::Done(Falls)),
+            _ => {
+                let of_all = [(depth - 1, is_first), (0, false), (depth - 1, false)];
+                Ok(Call::fork(of_all, move |values| {
+                    std::mem::forget(values);
+                    if falls {
+                        fall();
+                    }
+                    Falls
+                }))
+            }
+        }
+    }
+}
+
+/// The top of the tree dropped them as one collection: the process ended.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "a panic that a drop has made is forgotten, a leak for Miri"
+)]
+fn values_of_the_top_may_panic_as_they_are_dropped_after_a_call_or_a_join_has() {
+    for at in [5, 0] {
+        FALLS.store(false, Ordering::Relaxed);
+        let (errors, _) = on_ranks(2, (3, 8), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            let ended = recurse_across(&Falling(at), (7, true), &on);
+            ended.map(|(value, _)| std::mem::forget(value)).unwrap_err()
+        });
+        for error in errors {
+            assert_eq!(error.kind(), Kind::TaskPanicked, "{error}");
+        }
     }
 }
 

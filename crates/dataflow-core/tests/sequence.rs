@@ -515,6 +515,106 @@ fn a_panic_of_what_a_task_drops_names_the_task() {
     assert_eq!(named(datum).as_deref(), Some("last 0"));
 }
 
+/// Dropped, it panics; reduced, it counts nothing.
+struct Loud;
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+impl Reduce for Loud {
+    type Copy = u64;
+    fn neutral(&self) -> u64 {
+        0
+    }
+    fn merge(&mut self, _: u64) {}
+}
+
+/// What a scope ends with, whose program may return something loud.
+fn failure<R>(ended: Result<(R, dataflow_core::Report), dataflow_core::Error>) -> (String, Kind) {
+    match ended {
+        Ok((loud, _)) => {
+            std::mem::forget(loud);
+            panic!("it has not failed")
+        }
+        Err(error) => (error.to_string(), error.kind()),
+    }
+}
+
+/// The second panicked while the first unwound: the process ended.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "a panic that a drop has made is forgotten, a leak for Miri"
+)]
+fn of_data_that_panic_as_a_task_drops_them_the_first_names_the_task() {
+    let of_a_task = scope(&Inline, |s| {
+        let [a, b, c, d, e] = std::array::from_fn(|_| s.handle(Loud));
+        let accesses = (read(&a), (write(&b), vec![read(&c), read(&d)]), commute(&e));
+        s.name("last").task(accesses, |_| ());
+    });
+    let expected = "task panicked: dropped (task last 0)";
+    assert_eq!(failure(of_a_task).0, expected);
+
+    let listed = scope(&Inline, |s| {
+        let all = s.handles([Loud, Loud, Loud]);
+        let all = all.iter().map(read).collect::<Vec<_>>();
+        s.name("last").task(all, |_| ());
+    });
+    assert_eq!(failure(listed).0, expected);
+
+    let left_behind = scope(&Inline, |s| {
+        let n = s.handle(0);
+        s.name("first")
+            .task(write(&n), |n| assert!(*n != 0, "first"));
+        let ([a, b, c], captured) = (std::array::from_fn(|_| s.handle(Loud)), Loud);
+        let accesses = (read(&n), (write(&a), write(&b)), reduce(&c));
+        s.task(accesses, move |_| drop(captured));
+    });
+    let expected = "task panicked: first (task first 0)";
+    assert_eq!(failure(left_behind).0, expected);
+}
+
+/// Two ended the process, and of one the panic of the program was lost.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "a panic that a drop has made is forgotten, a leak for Miri"
+)]
+fn a_program_that_panics_is_told_whatever_its_reduced_data_do_as_they_are_dropped() {
+    for n in [1, 2] {
+        let ended = scope(&Inline, |s| {
+            let last = s.handle(0);
+            for _ in 0..n {
+                let reduced = s.handle(Loud);
+                s.priority(1).task(reduce(&reduced), |sum| *sum += 1);
+            }
+            s.task(write(&last), |_| ());
+            s.wait(&last, |_| ());
+            panic!("mine");
+        });
+        let (text, kind) = failure(ended);
+        assert_eq!(kind, Kind::TaskPanicked);
+        assert!(text.contains("program") && text.contains("mine"), "{text}");
+    }
+}
+
+/// It unwound out of the scope.
+#[test]
+#[cfg_attr(
+    miri,
+    ignore = "a panic that a drop has made is forgotten, a leak for Miri"
+)]
+fn what_the_program_of_a_scope_that_failed_returns_may_panic_as_it_is_dropped() {
+    let ended = scope(&Inline, |s| {
+        s.name("bad").task((), |()| Err("out of luck"));
+        Loud
+    });
+    assert_eq!(failure(ended).0, "out of luck (task bad 0)");
+}
+
 #[test]
 fn a_scope_inside_a_body_or_a_program_is_refused() {
     for on in executors() {

@@ -137,9 +137,71 @@ pub(crate) fn buried(panic: Box<dyn Any + Send>) -> String {
 /// vec![Bad, Bad].into_iter().for_each(dataflow_core::port::drop_quietly);
 /// ```
 pub fn drop_quietly<T>(value: T) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    quietly(|| drop(value));
+}
+
+fn quietly(act: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
         // It may panic in turn when it is dropped, and so on: it is left where it is.
         std::mem::forget(panic);
+    }
+}
+
+/// Does something foreign with each of some values. The first panic goes on when it was done with all: with
+/// those behind it quietly.
+pub(crate) fn in_turn<T>(values: impl IntoIterator<Item = T>, act: impl FnMut(T)) {
+    let values = values.into_iter();
+    let mut turns = InTurn { values, act };
+    for value in turns.values.by_ref() {
+        (turns.act)(value);
+    }
+}
+
+struct InTurn<I: Iterator, F: FnMut(I::Item)> {
+    values: I,
+    act: F,
+}
+
+impl<I: Iterator, F: FnMut(I::Item)> Drop for InTurn<I, F> {
+    fn drop(&mut self) {
+        let InTurn { values, act } = self;
+        values.for_each(|value| quietly(|| act(value)));
+    }
+}
+
+/// Something foreign that is done also if what comes before it panics: quietly then. What [`in_turn`] is
+/// for values of one type, some of these are for those of several.
+pub(crate) struct Later<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Later<F> {
+    #[inline(always)]
+    pub fn new(act: F) -> Self {
+        Later(Some(act))
+    }
+
+    #[inline(always)]
+    pub fn now(mut self) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+impl<F: FnOnce()> Drop for Later<F> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            quietly(act);
+        }
+    }
+}
+
+/// Foreign values that are dropped [quietly](drop_quietly), each by itself.
+pub(crate) struct Quiet<T>(pub Vec<T>);
+
+impl<T> Drop for Quiet<T> {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(drop_quietly);
     }
 }
 

@@ -33,8 +33,10 @@ pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{BytesRead, Common, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
+pub(crate) use guard::{
+    Later, Quiet, buried, depth, guarded, in_turn, is_inside, refuse_too_deep, replace_depth,
+};
 pub use guard::{OfThread, drop_quietly, text_of};
-pub(crate) use guard::{buried, depth, guarded, is_inside, refuse_too_deep, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};
@@ -284,10 +286,10 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
 /// Whoever knocks beyond the bound is turned away, and nobody would run what it has in hand.
 pub(crate) fn refuse_too_many(on: &dyn Executor) -> Result<(), Error> {
     match on.n_workers() {
-        n_workers if n_workers > MANY_INSIDE => Err(Error::wrong_settings(format!(
-            "{n_workers} workers of an executor (at most {MANY_INSIDE})"
+        1..=MANY_INSIDE => Ok(()),
+        n_workers => Err(Error::wrong_settings(format!(
+            "{n_workers} workers of an executor (1 to {MANY_INSIDE} are allowed)"
         ))),
-        _ => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@
 
 use super::top::{RankAmong, Top, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
-use crate::engine::{Report, buried, refuse_inside_a_body, run_across};
+use crate::engine::{Report, buried, drop_quietly, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
@@ -63,7 +63,13 @@ where
         calls: AtomicU64::new(0),
         value: Mutex::new(None),
     };
-    let report = run_across(&tree, on)?;
+    let report = match run_across(&tree, on) {
+        Ok(report) => report,
+        Err(error) => {
+            drop_quietly(tree);
+            return Err(error);
+        }
+    };
     // The top was called everywhere, and counts once.
     let top = if rank == Rank(0) { tree.top.n_calls } else { 0 };
     let tasks = top + tree.calls.into_inner();

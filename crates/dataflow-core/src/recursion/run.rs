@@ -109,11 +109,13 @@ pub(super) fn run<P: Recursive>(
     let seconds = start.elapsed().as_secs_f64();
     run.close_trace();
     let value = held(&run.value).take();
-    let ended = run.common.ended(value.is_some(), on);
-    ended.map_err(|fault| fault.error)?;
-    match value.flatten() {
-        Some(value) => Ok((value, run.common.report(on, seconds))),
-        None => unreachable!("a recursion that has ended has its value"),
+    match (run.common.ended(value.is_some(), on), value.flatten()) {
+        (Ok(()), Some(value)) => Ok((value, run.common.report(on, seconds))),
+        (Ok(()), None) => unreachable!("a recursion that has ended has its value"),
+        (Err(fault), value) => {
+            drop_quietly(value);
+            Err(fault.error)
+        }
     }
 }
 

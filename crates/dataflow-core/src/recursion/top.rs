@@ -8,7 +8,7 @@
 
 use super::run::CallPath;
 use super::{Call, Join, Recursive};
-use crate::engine::{buried, drop_quietly};
+use crate::engine::{Quiet, buried, drop_quietly};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::sync::held;
@@ -28,10 +28,10 @@ const UNASKED: Duration = Duration::from_micros(75);
 /// The top, and of what is below it this rank's share.
 pub(super) struct Top<P: Recursive> {
     /// Calls in the order in which they were unfolded; children stand behind their parents.
-    nodes: Mutex<Vec<Node<P>>>,
+    nodes: Mutex<Quiet<Node<P>>>,
     ways: Ways,
     /// By number.
-    open: Vec<OpenCall<P>>,
+    open: Quiet<OpenCall<P>>,
     /// How many calls were made here.
     pub n_calls: u64,
 }
@@ -94,7 +94,8 @@ impl<P: Recursive> Top<P> {
         mut ask: impl FnMut(usize, Duration) -> Result<usize, Error>,
     ) -> Result<Self, Error> {
         let enough = PER_RANK * seat.n_ranks;
-        let mut nodes = vec![Node::Open(Ok(argument))];
+        let mut unfolded = Quiet(vec![Node::Open(Ok(argument))]);
+        let nodes = &mut unfolded.0;
         let mut ways = Ways(vec![(0, 0)]);
         let (mut n_calls, mut ask_at, mut has_value) = (0, seat.n_ranks, false);
         let mut spent = Duration::ZERO;
@@ -133,20 +134,20 @@ impl<P: Recursive> Top<P> {
             n_calls += 1;
         }
         Ok(Top {
-            open: deal_out(&mut nodes, seat),
-            nodes: Mutex::new(nodes),
+            open: Quiet(deal_out(nodes, seat)),
+            nodes: Mutex::new(unfolded),
             ways,
             n_calls: n_calls as u64,
         })
     }
 
     pub fn n_open(&self) -> usize {
-        self.open.len()
+        self.open.0.len()
     }
 
     /// An open call that was dealt to this rank, once: the way to it, and its argument.
     pub fn take(&self, number: usize) -> (CallPath, Argument<P>) {
-        let OpenCall(node, argument) = &self.open[number];
+        let OpenCall(node, argument) = &self.open.0[number];
         let Some(argument) = held(argument).take() else {
             unreachable!("an open call is called once, by the rank that it was dealt to");
         };
@@ -161,8 +162,10 @@ impl<P: Recursive> Top<P> {
     where
         P::Value: Clone,
     {
-        let mut nodes = std::mem::take(&mut *held(&self.nodes));
-        let mut values: Vec<Option<P::Value>> = nodes.iter().map(|_| None).collect();
+        let mut unfolded = Quiet(std::mem::take(&mut held(&self.nodes).0));
+        let nodes = &mut unfolded.0;
+        let mut joined = Quiet(nodes.iter().map(|_| None).collect());
+        let values: &mut Vec<Option<P::Value>> = &mut joined.0;
         for at in (0..nodes.len()).rev() {
             values[at] = match nodes[at].take() {
                 Node::Done(value) => Some(value),
@@ -176,7 +179,7 @@ impl<P: Recursive> Top<P> {
                 Node::Open(_) | Node::Gone => None,
             };
         }
-        match values.into_iter().next().flatten() {
+        match values.first_mut().and_then(Option::take) {
             Some(value) => Ok(value),
             None => unreachable!("every call of the top has its value"),
         }
@@ -308,7 +311,7 @@ mod tests {
             let costs: Vec<u64> = seats(n_ranks)
                 .map(|seat| {
                     let top = top_of(seat);
-                    let own = top.open.iter().filter_map(|open| held(&open.1).take());
+                    let own = top.open.0.iter().filter_map(|open| held(&open.1).take());
                     own.map(|argument| cost(argument.unwrap())).sum()
                 })
                 .collect();
@@ -334,7 +337,7 @@ mod tests {
         assert!(tops[0].1.n_open() >= 3 * PER_RANK);
         for number in 0..tops[0].1.n_open() {
             for (seat, top) in &tops {
-                let is_kept = held(&top.open[number].1).is_some();
+                let is_kept = held(&top.open.0[number].1).is_some();
                 assert_eq!(is_kept, seat.dealt_to(number) == seat.rank);
             }
         }

@@ -4,6 +4,7 @@ use super::cell::{Cell, Shown, lies};
 use super::held::{Ahead, Held, Lend, sealed};
 use super::kept::{Commute, Kept, ModeType, Read, Write};
 use crate::data::Datum;
+use crate::engine::Later;
 use sealed::Sealed;
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;
@@ -193,6 +194,7 @@ macro_rules! tuples {
         impl<$($set: Held),*> Held for ($($set,)*) {
             type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
             const COMMUTES: bool = $($set::COMMUTES)||*;
+            const N_LOUD: usize = 0 $(+ $set::N_LOUD)*;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -223,6 +225,13 @@ macro_rules! tuples {
             #[inline]
             fn guards(&self) -> Self::Guards<'_> {
                 ($(self.$at.guards(),)*)
+            }
+
+            #[inline(always)]
+            #[allow(non_snake_case)]
+            fn let_go(self) {
+                $(let $set = Later::new(|| self.$at.let_go());)*
+                $($set.now();)*
             }
 
             fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg {
@@ -258,6 +267,7 @@ impl<'a> Lend<'a> for () {
 impl Held for () {
     type Guards<'g> = ();
     const COMMUTES: bool = false;
+    const N_LOUD: usize = 0;
 
     fn prepare<'e>(&mut self, _: &mut Ahead<'_, 'e>)
     where
@@ -273,6 +283,8 @@ impl Held for () {
     }
 
     fn guards(&self) {}
+
+    fn let_go(self) {}
 
     fn lend((): &mut ()) {}
 }

@@ -3,7 +3,7 @@
 use super::level::Level;
 use super::run::{ScopeHand, ScopeRun};
 use super::scope::Scope;
-use crate::engine::{Begin, Job, Report, Visit, buried, drive, refuse_too_deep};
+use crate::engine::{Begin, Job, Report, Visit, buried, drive, drop_quietly, refuse_too_deep};
 use crate::error::Error;
 use crate::port::Executor;
 use crate::sync::held;
@@ -39,10 +39,13 @@ where
     drive(&shared, bell, begin, execute);
     let seconds = start.elapsed().as_secs_f64();
     let result = taken(&result);
-    let report = shared.ended(result.is_some(), seconds)?;
-    match result {
-        Some(result) => Ok((result, report)),
-        None => unreachable!("a program that was not stopped has returned"),
+    match (shared.ended(result.is_some(), seconds), result) {
+        (Ok(report), Some(result)) => Ok((result, report)),
+        (Ok(_), None) => unreachable!("a program that was not stopped has returned"),
+        (Err(error), result) => {
+            drop_quietly(result);
+            Err(error)
+        }
     }
 }
 
@@ -58,23 +61,26 @@ fn run_program<'f, 'env, R>(
 ) -> Option<R> {
     let hand = visit.hand.inserting();
     let scope = Scope::new(shared, visit.with(hand));
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        let result = program(&scope);
+    let mut result = None;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        result = Some(program(&scope));
         scope.end();
-        result
     }));
-    let (left, hand) = scope.into_visit().left();
+    // What is left of the series is dropped when all is back in its place and the panic was noted.
+    let (inserting, _series) = scope.into_parts();
+    let (left, hand) = inserting.left();
     let hand = hand.after_inserting();
     visit.back(left);
     let inserted = hand.inserted;
     visit.hand = hand;
-    match result {
-        Ok(result) => {
+    match ended {
+        Ok(()) => {
             shared.has_inserted(inserted);
-            Some(result)
+            result
         }
         Err(panic) => {
             shared.program_panicked(visit, &buried(panic));
+            drop_quietly(result);
             None
         }
     }

@@ -24,7 +24,7 @@ pub trait Lend<'a, B = &'a Self> {
 
 /// A set of accesses while its task waits and runs.
 #[doc(hidden)]
-pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
+pub trait Held: Sized + Send + for<'a> Lend<'a> + sealed::Sealed {
     /// What keeps others out while the body runs.
     type Guards<'g>
     where
@@ -32,6 +32,9 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
 
     /// Whether any of the accesses commutes.
     const COMMUTES: bool;
+
+    /// How many of the data have destructors, which may panic; two of a list.
+    const N_LOUD: usize;
 
     /// Inserts what must come before the task.
     fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
@@ -61,6 +64,9 @@ pub trait Held: Send + for<'a> Lend<'a> + sealed::Sealed {
 
     /// Takes the data.
     fn guards(&self) -> Self::Guards<'_>;
+
+    /// Drops the data that nobody else knows. If one panics as it is dropped, those behind it go quietly.
+    fn let_go(self);
 
     /// What the body gets.
     fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;

@@ -7,9 +7,11 @@
 use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
 use super::held::{Ahead, Close, Held, Lend, sealed::Sealed, show_after};
 use super::law::Mode;
+use crate::engine::in_turn;
 use crate::sync::{Ordering, lock};
 use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 /// The body gets `&T`.
@@ -71,6 +73,7 @@ macro_rules! lent {
         impl<T: Send + Sync, S: Holds<T>> Held for Kept<T, $mode, S> {
             type Guards<'g> = $guard<'g, S> where Self: 'g;
             const COMMUTES: bool = matches!(Mode::$mode, Mode::Commute);
+            const N_LOUD: usize = needs_drop::<S>() as usize;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -101,6 +104,11 @@ macro_rules! lent {
                 }
             }
 
+            #[inline(always)]
+            fn let_go(self) {
+                drop(self);
+            }
+
             #[inline]
             fn lend<'a>(guard: &'a mut $guard<'_, S>) -> &'a $($reference)+ {
                 $show(guard)
@@ -114,6 +122,7 @@ macro_rules! lent {
         impl<T: Send + Sync, S: Holds<T>> Held for Vec<Kept<T, $mode, S>> {
             type Guards<'g> = Vec<$guard<'g, S>> where Self: 'g;
             const COMMUTES: bool = Kept::<T, $mode, S>::COMMUTES;
+            const N_LOUD: usize = 2 * Kept::<T, $mode, S>::N_LOUD;
 
             fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
             where
@@ -144,6 +153,10 @@ macro_rules! lent {
                     guards.push(kept.guards());
                 }
                 guards
+            }
+
+            fn let_go(self) {
+                in_turn(self, drop);
             }
 
             fn lend<'a>(guards: &'a mut Vec<$guard<'_, S>>) -> Vec<&'a $($reference)+> {

@@ -19,6 +19,7 @@ use super::access::{Access, AccessSet, Handle};
 use super::cell::{Cell, LazyCopy, Open, Shown};
 use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
+use crate::engine::Later;
 use crate::sync::{Ordering, lock};
 use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::marker::PhantomData;
@@ -220,6 +221,7 @@ impl<T: Reduce> Held for ReductionPlace<T> {
     where
         Self: 'g;
     const COMMUTES: bool = false;
+    const N_LOUD: usize = 2;
 
     fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
     where
@@ -251,6 +253,19 @@ impl<T: Reduce> Held for ReductionPlace<T> {
     fn guards(&self) -> Self::Guards<'_> {
         let neutral = self.neutral.as_ref().map(Kept::guards);
         (self.copy.guards(), neutral, PhantomData)
+    }
+
+    fn let_go(self) {
+        let ReductionPlace {
+            whole,
+            copy,
+            neutral,
+        } = self;
+        let whole = Later::new(|| drop(whole));
+        let neutral = Later::new(|| drop(neutral));
+        drop(copy);
+        neutral.now();
+        whole.now();
     }
 
     fn lend<'a>((slot, neutral, _): &'a mut Self::Guards<'_>) -> &'a mut T::Copy {

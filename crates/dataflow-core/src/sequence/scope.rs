@@ -7,7 +7,7 @@ use super::law::Mode;
 use super::run::{ScopeHand, ScopeRun, TaskWindow};
 use super::task::{Body, BodyOutcome, BodyTask, Heavy, Leaf};
 use crate::data::Datum;
-use crate::engine::Visit;
+use crate::engine::{Quiet, Visit, in_turn};
 use crate::error::Kind;
 use crate::port::Wants;
 use std::cell::RefCell;
@@ -44,13 +44,15 @@ pub struct Scope<'c, 'env> {
 struct Inserter<'h, 'env> {
     visit: Visit<'h, ScopeHand<'h, 'env>>,
     /// Data with a series of reductions that was open when it was looked at last.
-    series: Vec<Box<dyn Close<'env> + 'env>>,
+    series: Vec<ToClose<'env>>,
     /// How many of them there may be before those that are closed are sorted out.
     many: usize,
     window: TaskWindow,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: Vec<&'static str>,
 }
+
+type ToClose<'env> = Box<dyn Close<'env> + 'env>;
 
 /// A task is about to be inserted, and others before it.
 struct Insert<'d, 'h, 'env> {
@@ -108,25 +110,26 @@ impl<'c, 'env> Scope<'c, 'env> {
         }
     }
 
-    /// The program has returned: what is open is closed.
+    /// The program has returned: what is open is closed, unless the run is stopped.
     pub(super) fn end(&self) {
         let mut inserter = self.inserter.borrow_mut();
-        let series = std::mem::take(&mut inserter.series);
-        if !series.iter().any(|series| series.is_open()) || self.shared.drops() {
+        if inserter.series.iter().any(|series| series.is_open()) && self.shared.drops() {
             return;
         }
+        let series = std::mem::take(&mut inserter.series);
         let mut inserting = Insert {
             shared: self.shared,
             inserter: &mut inserter,
             priority: 0,
         };
         let mut ahead = Ahead(&mut inserting);
-        series.iter().for_each(|series| series.close(&mut ahead));
+        in_turn(series, |series| series.close(&mut ahead));
     }
 
-    /// The visit of the inserting worker, at the end.
-    pub(super) fn into_visit(self) -> Visit<'c, ScopeHand<'c, 'env>> {
-        self.inserter.into_inner().visit
+    /// The visit of the inserting worker, at the end; and what may be the last to know reduced data.
+    pub(super) fn into_parts(self) -> (Visit<'c, ScopeHand<'c, 'env>>, Quiet<ToClose<'env>>) {
+        let Inserter { visit, series, .. } = self.inserter.into_inner();
+        (visit, Quiet(series))
     }
 
     /// Whether no further task of this scope will start: because one has panicked, a fault of the
@@ -152,7 +155,8 @@ impl<'c, 'env> Scope<'c, 'env> {
         self.inserter.borrow_mut().window = window;
     }
 
-    /// A handle for a datum that the scope keeps, and drops at its end.
+    /// A handle for a datum that the scope keeps until both the handle and the last task that accesses the
+    /// datum are gone. The worker that ends that task drops it: if that panics, the task has panicked.
     pub fn handle<T: Send + Sync + 'env>(&self, datum: T) -> Handle<'c, T> {
         Handle::new(datum)
     }
@@ -458,7 +462,7 @@ impl<'env> Before<'env> for Insert<'_, '_, 'env> {
         }
     }
 
-    fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>) {
+    fn close_at_the_end(&mut self, series: ToClose<'env>) {
         let open = &mut self.inserter.series;
         if open.len() >= self.inserter.many {
             open.retain(|series| series.is_open());

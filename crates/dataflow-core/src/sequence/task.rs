@@ -4,10 +4,12 @@ use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, W
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
+use crate::engine::Later;
 use crate::error::TaskError;
 use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 /// What a body may return: nothing, or a result.
@@ -112,7 +114,7 @@ impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
 }
 
 /// A task with certain accesses and a certain body.
-pub(super) struct BodyTask<H, B> {
+pub(super) struct BodyTask<H: Held, B> {
     label: Label,
     waiting: Waiting<H>,
     /// `None` once it has run.
@@ -128,6 +130,26 @@ impl<H: Held, B> BodyTask<H, B> {
             waiting,
             body,
         })
+    }
+}
+
+impl<H: Held, B> Drop for BodyTask<H, B> {
+    /// One that has run holds nothing.
+    fn drop(&mut self) {
+        let are_several = H::N_LOUD + needs_drop::<B>() as usize > 1;
+        if are_several && (self.body.is_some() || self.waiting.held().is_some()) {
+            self.let_go();
+        }
+    }
+}
+
+impl<H: Held, B> BodyTask<H, B> {
+    /// What a run leaves behind that was stopped is foreign, each by itself.
+    #[cold]
+    fn let_go(&mut self) {
+        let data = Later::new(|| self.waiting.let_go());
+        self.body = None;
+        data.now();
     }
 }
 

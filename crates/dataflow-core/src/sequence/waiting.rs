@@ -145,7 +145,17 @@ impl<H: Held> Waiting<H> {
             }
             versions.finish(required, failed && mode != Mode::Read, woken);
         });
-        self.held = None;
+        self.let_go();
+    }
+
+    /// Drops the data, if that has not been done.
+    #[inline(always)]
+    pub fn let_go(&mut self) {
+        if H::N_LOUD < 2 {
+            self.held = None;
+        } else if let Some(held) = self.held.take() {
+            held.let_go();
+        }
     }
 
     /// Calls with each access and its number.
