@@ -869,6 +869,27 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
     }
 }
 
+/// The slots were empty still.
+#[test]
+fn whoever_hears_of_a_replay_finds_its_data_at_home() {
+    let store = Arc::new(Store::new("sums", [specimen::Number(1)]));
+    let program = record("sums", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |sum| sum.0 += 1);
+    })
+    .unwrap();
+    let heard = Arc::new(AtomicU64::new(0));
+    let (there, tells) = (store.clone(), heard.clone());
+    let tracer = Tracer::new(ROOM).telling(move |_| {
+        let found = there.get(0).map_or(u64::MAX, |sum| sum.0);
+        tells.store(found, Ordering::Relaxed);
+    });
+    program
+        .run(&Context::new(&Inline).traced_by(&tracer))
+        .unwrap();
+    assert_eq!(heard.load(Ordering::Relaxed), 2);
+}
+
 /// They were numbered together with the tasks that fetch data, which do not run in place.
 #[test]
 fn a_replay_s_trace_numbers_tasks_as_its_errors_do() {

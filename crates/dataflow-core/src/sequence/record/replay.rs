@@ -22,7 +22,7 @@ use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
 use crate::space::Spelling;
 use crate::sync::{AtomicU64, Ordering};
-use crate::trace::{Fate, Told};
+use crate::trace::{Fate, Told, TracedRun};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,6 @@ pub(super) fn run<D: Datum>(
         replay.common.execute(on, job);
     });
     let seconds = start.elapsed().as_secs_f64();
-    replay.close_trace();
     replay.finish(on, seconds)
 }
 
@@ -214,32 +213,6 @@ impl<D: Datum> ReplayRun<'_, '_, D> {
         visit.hand.running = None;
     }
 
-    /// What was noted becomes a trace, in which tasks have the numbers that the program gave them.
-    fn close_trace(&self) {
-        let Some(opened) = &self.common.opened else {
-            return;
-        };
-        let told = Told {
-            name: self.graph.name.to_string(),
-            parameters: Vec::new(),
-            classes: self
-                .graph
-                .classes
-                .iter()
-                .map(|class| class.name.into())
-                .collect(),
-            text: Spelling::of_numbers(|task| task.to_string()),
-            wide: BTreeMap::new(),
-        };
-        let tasks = self.graph.tasks.iter().zip(self.order.before_each());
-        let inserted = tasks.filter(|(task, _)| task.body.is_some());
-        let before: Vec<_> = inserted.map(|(_, before)| before).collect();
-        opened.close(told, &mut |task, hear| {
-            let sources = before.get(task as usize).into_iter().flatten();
-            sources.for_each(|&source| hear(self.task(source).number, Rank(0)));
-        });
-    }
-
     /// Calls the body of a task.
     fn call<'f>(
         &'f self,
@@ -354,18 +327,48 @@ impl<D: Datum> ReplayRun<'_, '_, D> {
         }
     }
 
-    /// What became of the run, once nobody is inside. The data go home.
+    /// What became of the run, once nobody is inside. The data go home, before anybody hears of its trace.
     fn finish(self, on: &dyn Executor, seconds: f64) -> Result<Report, Error> {
-        let ledger = &self.common.ledger;
-        let is_complete = ledger.executed() >= ledger.count();
-        let ended = self.common.ended(is_complete, on);
+        let ReplayRun {
+            common,
+            graph,
+            order,
+            places,
+            copies,
+            ..
+        } = self;
+        drop(places);
+        if let Some(opened) = &common.opened {
+            close_trace(graph, order, opened);
+        }
+        let is_complete = common.ledger.executed() >= common.ledger.count();
+        let ended = common.ended(is_complete, on);
         ended.map_err(|fault| fault.error)?;
-        let classes = self.graph.classes.iter().zip(&self.copies);
+        let classes = graph.classes.iter().zip(&copies);
         Ok(Report {
             copies_by_class: classes
                 .map(|(class, copies)| (class.name.into(), copies.load(Ordering::Relaxed)))
                 .collect(),
-            ..self.common.report(on, seconds)
+            ..common.report(on, seconds)
         })
     }
+}
+
+/// What was noted becomes a trace, in which tasks have the numbers that the program gave them.
+fn close_trace<D: Datum>(graph: &Graph<'_, D>, order: &ReplayOrder, opened: &TracedRun) {
+    let classes = graph.classes.iter().map(|class| class.name.into());
+    let told = Told {
+        name: graph.name.to_string(),
+        parameters: Vec::new(),
+        classes: classes.collect(),
+        text: Spelling::of_numbers(|task| task.to_string()),
+        wide: BTreeMap::new(),
+    };
+    let tasks = graph.tasks.iter().zip(order.before_each());
+    let inserted = tasks.filter(|(task, _)| task.body.is_some());
+    let before: Vec<_> = inserted.map(|(_, before)| before).collect();
+    opened.close(told, &mut |task, hear| {
+        let sources = before.get(task as usize).into_iter().flatten();
+        sources.for_each(|&source| hear(graph.tasks[source as usize].number, Rank(0)));
+    });
 }
