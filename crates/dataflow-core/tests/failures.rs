@@ -4,7 +4,7 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Context, Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
@@ -15,8 +15,8 @@ use dataflow_core::{run, run_across};
 use specimen::ranks::on_ranks;
 use specimen::{Number, within};
 use std::error::Error as StdError;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A triangle of tasks `(row, column)`: each updates the datum that comes down its column, after
@@ -316,6 +316,58 @@ fn one_monitor_cancels_all_its_runs() {
     for result in results {
         assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
     }
+}
+
+/// Lets nobody in until the run is over; hears then.
+struct Closed<F> {
+    hears: F,
+    begun: AtomicU64,
+}
+
+impl<F: Fn() + Clone + Send + Sync + 'static> Executor for Closed<F> {
+    fn n_workers(&self) -> usize {
+        1
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        job.on_mail(self.hears.clone());
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        job.wait_over();
+    }
+}
+
+/// It waited for ever for the lock that it had itself; and if the first panicked, the second run went on.
+#[test]
+fn what_an_executor_does_when_a_cancelled_run_is_over_may_ask_the_monitor_or_panic() {
+    let monitor = Arc::new(Monitor::new());
+    let asked = Arc::new(AtomicU64::new(0));
+    let (asks, counts) = (monitor.clone(), asked.clone());
+    let on = Closed {
+        hears: move || {
+            let found = u64::from(asks.is_cancelled());
+            assert!(counts.fetch_add(found, Ordering::Relaxed) > 0, "the first");
+        },
+        begun: AtomicU64::new(0),
+    };
+    let nothing = Independent::new("nothing", 1, |_| Ok(()));
+    let ended = within(
+        || "two runs".into(),
+        || {
+            std::thread::scope(|threads| {
+                let run = || run(&nothing, &Context::new(&on).watched_by(&monitor));
+                let runs = [threads.spawn(run), threads.spawn(run)];
+                while on.begun.load(Ordering::Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
+                let cancels = std::panic::AssertUnwindSafe(|| monitor.cancel());
+                assert!(std::panic::catch_unwind(cancels).is_err(), "as the first");
+                runs.map(|run| run.join().unwrap())
+            })
+        },
+    );
+    for result in ended {
+        assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 #[test]

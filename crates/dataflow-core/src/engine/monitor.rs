@@ -1,6 +1,6 @@
 //! Watching a run from outside: its progress, and a way to cancel it.
 
-use super::{Job, Ledger};
+use super::{Job, Ledger, in_turn};
 use crate::sync::held;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -63,14 +63,21 @@ impl Monitor {
     /// Bodies that are running finish; no further task starts. A run on several ranks ends on all of them,
     /// by the monitor of any that has tasks left.
     pub fn cancel(&self) {
+        let jobs = self.stop_all();
+        // Outside of the lock: an executor is called, which may ask whether this was cancelled.
+        in_turn(jobs, |job| _ = job.close_if_empty());
+    }
+
+    /// No run starts a task any more; answers those that are not over.
+    fn stop_all(&self) -> Vec<Arc<Job>> {
         let mut watched = self.watched();
         watched.cancelled = true;
-        for (ledger, job) in &watched.runs {
+        let runs = watched.runs.iter();
+        runs.filter_map(|(ledger, job)| {
             ledger.stop();
-            if let Some(job) = job.upgrade() {
-                job.close_if_empty();
-            }
-        }
+            job.upgrade()
+        })
+        .collect()
     }
 
     /// Whether it was cancelled.
