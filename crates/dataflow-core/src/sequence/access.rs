@@ -122,9 +122,9 @@ pub fn update<H: Accessible>(handle: &H) -> Access<'_, H, Write> {
 }
 
 /// The task changes the datum; commuting accesses with no other access between them are made in any
-/// order, one at a time: of those that wait for their turn the most urgent is next, then the one that has
-/// waited longest. A task has its turn from when it is queued, not only while it runs. The result may
-/// depend on the schedule: by rounding, for instance.
+/// order, one at a time: of those that wait for their turn the most urgent is next, then the one that was
+/// inserted first; who has not waited may come between. A task has its turn from when it is queued, not only
+/// while it runs. The result may depend on the schedule: by rounding, for instance.
 pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
     Access::to(handle)
 }

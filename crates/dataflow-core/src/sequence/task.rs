@@ -178,7 +178,7 @@ impl<H: Held, B: Body<H>> InsertedTask for BodyTask<H, B> {
     }
 
     fn park(&self, wait: Wait, word: Word) -> bool {
-        self.waiting.park(wait, word, self.label.priority)
+        self.waiting.park(wait, word, &self.label)
     }
 
     fn is_spoilt(&self) -> bool {

@@ -39,11 +39,9 @@ struct VersionsState {
     /// Whether a task that commutes is at work.
     busy: bool,
     commuters: BinaryHeap<Commuter>,
-    /// How many have waited for that right.
-    n_commuters: u64,
 }
 
-/// A task that waits for the right to commute: by its priority, then by when it came.
+/// A task that waits for the right to commute: by its priority, then by its number.
 type Commuter = (i64, Reverse<u64>, Word);
 
 /// Tasks by what they require, least first. Most come in that order.
@@ -144,14 +142,13 @@ impl Versions {
         free
     }
 
-    /// Parks a task until the right is given back; false if it has been meanwhile.
-    pub fn wait_to_commute(&self, task: Word, priority: i64) -> bool {
+    /// Parks a task of that priority and number until the right is given back; false if it has been meanwhile.
+    #[inline(never)]
+    pub fn wait_to_commute(&self, task: Word, (priority, number): (i64, u64)) -> bool {
         let mut state = lock(&self.state);
         let waits = state.busy;
         if waits {
-            let came = Reverse(state.n_commuters);
-            state.n_commuters += 1;
-            state.commuters.push((priority, came, task));
+            state.commuters.push((priority, Reverse(number), task));
         }
         waits
     }
@@ -347,7 +344,7 @@ mod loom_models {
                 false
             });
             let mut began = model.versions.try_begin_commuting();
-            if !began && model.versions.wait_to_commute(7, 0) {
+            if !began && model.versions.wait_to_commute(7, (0, 7)) {
                 model.wait();
             }
             if !began {

@@ -4,7 +4,7 @@
 //! task goes through it five times.
 
 use super::cell::Shown;
-use super::held::{Held, Wait};
+use super::held::{Held, Label, Wait};
 use super::law::Mode;
 use super::versions::Woken;
 use crate::port::Word;
@@ -100,14 +100,17 @@ impl<H: Held> Waiting<H> {
     }
 
     /// Parks at the access that [`advance`](Self::advance) named; false if the task may go on.
-    pub fn park(&self, wait: Wait, word: Word, priority: i64) -> bool {
+    pub fn park(&self, wait: Wait, word: Word, label: &Label) -> bool {
         let (Wait::Version(at) | Wait::Commuting(at)) = wait else {
             return false;
         };
         let mut parked = false;
         self.each_from(at, |shown| {
             parked = match wait {
-                Wait::Commuting(_) => shown.versions.wait_to_commute(word, priority),
+                Wait::Commuting(_) if H::COMMUTES => {
+                    let standing = (label.priority, label.number);
+                    shown.versions.wait_to_commute(word, standing)
+                }
                 _ => shown.versions.park(shown.required, word),
             };
             false
@@ -223,7 +226,7 @@ mod tests {
                     let mut waits = false;
                     task.each(|other, shown| {
                         if other == at {
-                            waits = shown.versions.wait_to_commute(word, 0);
+                            waits = shown.versions.wait_to_commute(word, (0, word));
                         }
                     });
                     waits
@@ -238,7 +241,7 @@ mod tests {
         assert!(a.versions.try_begin_commuting(), "and now at a");
         let mut woken = Woken::new();
         b.versions.end_commuting(&mut woken);
-        assert_eq!(woken.to_vec(), [1], "who waited longest at b");
+        assert_eq!(woken.to_vec(), [1], "who was inserted first");
         assert_eq!(
             waits(&mut both, 1),
             (true, vec![2]),
@@ -247,16 +250,25 @@ mod tests {
         assert_eq!(waits(&mut one, 2), (false, vec![]));
     }
 
+    /// One that was woken too late, for another had just taken the right, waited again behind all that had
+    /// come meanwhile.
     #[test]
-    fn of_those_that_wait_to_commute_the_most_urgent_is_next_then_who_came_first() {
+    fn of_those_that_wait_to_commute_the_most_urgent_is_next_then_who_was_inserted_first() {
         let cell = Cell::new(0);
         let versions = &cell.versions;
+        let next = || {
+            let mut woken = Woken::new();
+            versions.end_commuting(&mut woken);
+            woken.pop()
+        };
         assert!(versions.try_begin_commuting(), "somebody is at work");
-        for (word, priority) in [(1, 0), (2, 5), (3, -1), (4, 5), (5, 0)] {
-            assert!(versions.wait_to_commute(word, priority));
+        for (number, priority) in [(3, -1), (5, 0), (4, 5), (1, 0), (2, 5)] {
+            assert!(versions.wait_to_commute(number, (priority, number)));
         }
-        let mut woken = Woken::new();
-        (0..5).for_each(|_| versions.end_commuting(&mut woken));
-        assert_eq!(woken.to_vec(), [2, 4, 1, 5, 3]);
+        assert_eq!(next(), Some(2));
+        assert!(versions.try_begin_commuting(), "who had not waited");
+        assert!(versions.wait_to_commute(2, (5, 2)));
+        let all: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(all, [2, 4, 1, 5, 3]);
     }
 }
