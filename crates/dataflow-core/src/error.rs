@@ -404,10 +404,16 @@ impl Error {
     }
 
     /// The same error, with another name for the task.
-    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> Option<String>) -> Self {
-        let renamed = self.task.as_deref().and_then(rename);
-        let task = renamed.map(String::into_boxed_str).or(self.task);
+    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> String) -> Self {
+        let task = self.task.as_deref().map(rename);
+        let task = task.map(String::into_boxed_str);
         Error { task, ..self }
+    }
+
+    /// The same error, said in other words.
+    pub(crate) fn retold(self, retell: impl FnOnce(&str) -> String) -> Self {
+        let message = retell(&self.message).into_boxed_str();
+        Error { message, ..self }
     }
 
     /// The error of a task that ran inside the body of another, or of that other itself.

@@ -821,3 +821,26 @@ fn data_without_size_are_lent_to_bodies_in_place_as_a_space_and_across_ranks() {
     assert_eq!(crossed.data, 2);
 }
 
+/// `recorded task 1` was told, of which the program knew nothing: it fetched the datum.
+#[test]
+fn a_datum_that_is_not_at_home_across_ranks_is_told_by_the_first_task_that_reads_it() {
+    let (told, _) = on_ranks(2, (5, 8), |courier| {
+        let store = numbers();
+        let program = record("absent", 2, |r| {
+            let a = r.home(&store, 0, Rank(0));
+            let b = r.home(&store, N_DATA, Rank(1));
+            r.name("first").task(write(&a), |a| a.0 += 1);
+            let add = r.name("add");
+            add.task((write(&a), read(&b)), |(a, b)| a.0 += b.0);
+            r.name("again").task(read(&b), |_| ());
+        });
+        let on = Context::new(&Inline).across(courier);
+        program.unwrap().run_across(&on).unwrap_err().to_string()
+    });
+    for text in told {
+        let why = format!("slot {N_DATA} of numbers ({N_DATA} slots), which does not exist");
+        let expected = format!("DATUM1 of add 1 is to come from {why} (task add 1 on rank 1)");
+        assert_eq!(text, expected);
+    }
+}
+

@@ -212,6 +212,19 @@ impl<'env, D: Datum> Graph<'env, D> {
         }
     }
 
+    /// The task itself; of one that fetches a datum, the first that reads it. And which flow of that task has
+    /// the datum, or the first.
+    pub fn inserted(&self, number: u32) -> (u32, usize) {
+        let fetches = self.tasks[number as usize].body.is_none();
+        match self.flows_of(number) {
+            [flow] if fetches && flow.first != NONE => {
+                let reads = flow.first;
+                (self.flows[reads as usize].task, self.place(reads))
+            }
+            _ => (number, 0),
+        }
+    }
+
     /// Where a datum is at home, for texts.
     pub fn slot(&self, datum: u32) -> String {
         self.origins[datum as usize].to_string()

@@ -146,13 +146,37 @@ impl<'env, D: Datum> Recorded<'env, D> {
         Err(Error::new(Kind::NoSuchRank, None, text))
     }
 
-    /// The same error, its task named as the program does.
+    /// The same error, its tasks named as the program does; what a body says is its own.
     fn explained(&self, error: Error) -> Error {
-        error.renamed(|task| {
-            let number = task.strip_prefix(STEP)?.parse().ok()?;
-            let (name, number) = self.name_of(self.step(number));
-            Some(format!("{name} {number}"))
-        })
+        let of_body = matches!(error.kind(), Kind::TaskFailed | Kind::TaskPanicked);
+        let error = error.renamed(|task| self.told(task));
+        match of_body {
+            true => error,
+            false => error.retold(|message| self.told(message)),
+        }
+    }
+
+    /// A text in which steps are told by the tasks of the program. The program has none that fetches a datum:
+    /// its flow is told as that of the first task that reads the datum.
+    fn told(&self, text: &str) -> String {
+        let mut pieces = text.split(STEP);
+        let mut told = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let behind = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+            let number = piece[..piece.len() - behind.len()].parse().ok();
+            let is_there = |number: &u32| (*number as usize) < self.graph.tasks.len();
+            let Some(number) = number.filter(is_there) else {
+                told += STEP;
+                told += piece;
+                continue;
+            };
+            let (task, flow) = self.graph.inserted(number);
+            if let Some(before) = told.strip_suffix("DATUM0 of ") {
+                told = format!("{before}DATUM{flow} of ");
+            }
+            told += &format!("{:?}{behind}", self.graph.label(task));
+        }
+        told
     }
 }
 
