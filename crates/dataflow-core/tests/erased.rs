@@ -249,3 +249,15 @@ fn a_name_that_no_number_tells_is_an_error_that_says_so() {
     assert!(error.contains("cannot be erased"), "{error}");
     assert!(error.contains("Unspeakable("), "{error}");
 }
+
+/// The panic spoke of an index.
+#[test]
+fn weights_for_a_series_of_no_spaces_are_refused_as_for_any_series() {
+    let weigh = || {
+        let none = Erased::<u64>::series([], 0..1).unwrap();
+        _ = none.weighed(|_: u64, _| 0, |_: u64| 0.0);
+    };
+    let panic = std::panic::catch_unwind(weigh).unwrap_err();
+    let text = panic.downcast_ref::<&str>();
+    assert_eq!(text, Some(&"weights for a series of spaces"));
+}

@@ -8,7 +8,7 @@ use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
-use dataflow_core::sequence::{scope, write};
+use dataflow_core::sequence::{scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::trace::Tracer;
 use dataflow_core::{run, run_across};
@@ -368,6 +368,52 @@ fn what_an_executor_does_when_a_cancelled_run_is_over_may_ask_the_monitor_or_pan
         assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+/// Bounds were exceeded, somewhere.
+#[test]
+fn an_executor_without_workers_is_refused_however_the_program_was_written() {
+    struct Nobody;
+    impl Executor for Nobody {
+        fn n_workers(&self) -> usize {
+            0
+        }
+        fn execute(&self, _: &Arc<Job>) {}
+    }
+    struct One;
+    impl Recursive for One {
+        type Argument = ();
+        type Value = ();
+        fn call(&self, (): ()) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(()))
+        }
+    }
+    let store = Store::new("numbers", [Number(1)]);
+    let recorded = record("one", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.task(write(&home), |_| ());
+    })
+    .unwrap();
+    let nothing = Independent::new("nothing", 1, |_| Ok(()));
+    let inside = Mutex::new(None);
+    let asks = Independent::new("asks", 1, |_| {
+        *inside.lock().unwrap() = scope_inside(&Nobody, |_| ()).err();
+        Ok(())
+    });
+    run(&asks, &Inline).unwrap();
+    let errors = [
+        run(&nothing, &Nobody).err(),
+        scope(&Nobody, |_| ()).err(),
+        recurse(&One, (), &Nobody).err(),
+        recorded.run(&Nobody).err(),
+        inside.into_inner().unwrap(),
+    ];
+    for error in errors {
+        let error = error.unwrap();
+        assert_eq!(error.kind(), Kind::WrongSettings);
+        assert!(error.message().starts_with("0 workers"), "{error}");
+    }
+    assert_eq!(store.get(0).unwrap().0, 1);
 }
 
 #[test]

@@ -844,3 +844,20 @@ fn a_datum_that_is_not_at_home_across_ranks_is_told_by_the_first_task_that_reads
     }
 }
 
+/// It was looked for among the tasks, where there is none.
+#[test]
+fn a_step_from_elsewhere_is_one_of_the_program_s_or_none() {
+    let store = numbers();
+    let program = record("two", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        r.name("one").task(write(&home), |_| ());
+        r.name("other").task(write(&home), |_| ());
+    })
+    .unwrap();
+    for words in [&[1, 1][..], &[2, 1], &[1, 0], &[1, 2], &[1], &[]] {
+        let is_one = words == [1, 1];
+        assert_eq!(program.named_by(words).is_some(), is_one, "{words:?}");
+        let erased = dataflow_core::space::Erased::new(&program);
+        assert_eq!(erased.named_by(words).is_some(), is_one, "{words:?}");
+    }
+}

@@ -148,7 +148,7 @@ impl Report {
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     refuse_inside_a_body()?;
-    refuse_too_many(on)?;
+    expect_workers(on)?;
     let (description, count) = ask(space, 1, Rank(0));
     let count = count?;
     let start = Instant::now();
@@ -189,7 +189,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
     let (description, count) = ask(space, n_ranks as u32, rank);
     // Told when the run is open: the others wait for this rank.
-    let count = refuse_too_many(on).and(count);
+    let count = expect_workers(on).and(count);
     let n_tasks = *count.as_ref().unwrap_or(&0);
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, true));
@@ -283,8 +283,9 @@ pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     }
 }
 
-/// Whoever knocks beyond the bound is turned away, and nobody would run what it has in hand.
-pub(crate) fn refuse_too_many(on: &dyn Executor) -> Result<(), Error> {
+/// Somebody must run the tasks; and whoever knocks beyond the bound is turned away, and nobody would run what
+/// it has in hand.
+pub(crate) fn expect_workers(on: &dyn Executor) -> Result<(), Error> {
     match on.n_workers() {
         1..=MANY_INSIDE => Ok(()),
         n_workers => Err(Error::wrong_settings(format!(

@@ -8,7 +8,7 @@ use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
     Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, depth, drive, drop_quietly,
-    is_inside, refuse_too_deep, refuse_too_many, replace_depth,
+    expect_workers, is_inside, refuse_too_deep, replace_depth,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
@@ -88,7 +88,7 @@ pub(super) fn run<P: Recursive>(
 ) -> Result<(P::Value, Report), Error> {
     let depth = depth() + 1;
     refuse_too_deep(depth)?;
-    refuse_too_many(on)?;
+    expect_workers(on)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
     let tracer = on.tracer().filter(|_| !is_inside());

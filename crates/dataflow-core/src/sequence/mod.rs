@@ -125,7 +125,7 @@ pub use scope::{Insertion, Scope};
 pub use sifted::{Bad, Sieve, Sifted};
 pub use task::BodyOutcome;
 
-use crate::engine::{Report, is_inside, refuse_inside_a_body, refuse_too_many};
+use crate::engine::{Report, expect_workers, is_inside, refuse_inside_a_body};
 use crate::error::Error;
 use crate::port::Executor;
 use conduct::conduct;
@@ -149,7 +149,7 @@ pub fn scope<'env, R: Send>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
     refuse_inside_a_body()?;
-    refuse_too_many(on)?;
+    expect_workers(on)?;
     let level = Level::outermost(on);
     let execute = |job: &_| {
         if let Some(monitor) = on.monitor() {
@@ -180,6 +180,7 @@ pub fn scope_inside<'env, R: Send>(
     if !is_inside() {
         return scope(on, program).map(|(result, _)| result);
     }
+    expect_workers(on)?;
     let level = Level::outermost(on);
     let execute = |job: &_| on.execute_inside(job);
     let result = conduct(on, &level, program, execute);

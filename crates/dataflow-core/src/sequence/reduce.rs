@@ -127,6 +127,10 @@ pub struct Reduced;
 /// The task adds to a copy of the datum, in parallel with others that reduce it; the result is the same
 /// under every schedule. If one fails, the scope fails, and the sums of its group of eight and of all
 /// later groups are lost; see [`Sifted`](super::Sifted) for records that may be bad.
+///
+/// A datum that is reduced is kept until another access to it is inserted, or the scope ends, even if its
+/// handle is gone: who makes a datum for each record of a long stream ends its reduction by a
+/// [`read`](super::read) or a [`write`](super::write()).
 pub fn reduce<'h, 'c, T, S: Reduce>(
     handle: &'h Handle<'c, T, S>,
 ) -> Access<'h, Handle<'c, T, S>, Reduced> {

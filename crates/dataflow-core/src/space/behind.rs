@@ -107,6 +107,7 @@ pub(super) trait Behind<D: Datum>: Sync {
     fn priority(&self, task: RawName) -> i64;
     fn count(&self, on: Rank) -> u64;
     fn index(&self, task: RawName) -> Option<usize>;
+    fn named_by(&self, words: &[u32]) -> Option<RawName>;
 }
 
 /// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
@@ -166,6 +167,10 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
 
     fn index(&self, task: RawName) -> Option<usize> {
         self.index(task.task())
+    }
+
+    fn named_by(&self, words: &[u32]) -> Option<RawName> {
+        self.named_by(words).map(RawName::of)
     }
 }
 

@@ -121,7 +121,7 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// - `cost`: of a task, in any unit
     ///
     /// # Panics
-    /// If these are not the names of its space, or it is a series: weigh the spaces that it is of.
+    /// If these are not the names of its space, or it is a series, be it of none: weigh the spaces that it is of.
     ///
     /// # Examples
     /// ```
@@ -143,7 +143,7 @@ impl<'s, D: Datum> Erased<'s, D> {
         bytes: impl Fn(N, usize) -> u64 + Send + Sync + 's,
         cost: impl Fn(N) -> f64 + Send + Sync + 's,
     ) -> Self {
-        assert!(!self.is_series(), "weights for a series of spaces");
+        assert!(self.parts.len() == 1, "weights for a series of spaces");
         let (of, own) = ((Of::<N>::NAMES.text)(), (self.names.parts[0].1.text)());
         assert!(of == own, "weights by {of} for a space of {own}");
         self.parts[0].scales = Some(Scales::of(bytes, cost));
@@ -367,14 +367,17 @@ impl Roster {
         self.name(part, RawName::Packed(class | packed & ((1 << all) - 1)))
     }
 
+    /// The part that a name belongs to as it travels, and its own words.
+    fn addressed<'w>(&self, words: &'w [u32]) -> Option<(usize, &'w [u32])> {
+        if self.parts.len() == 1 {
+            return Some((0, words));
+        }
+        let (&part, words) = words.split_first()?;
+        Some((part as usize, words))
+    }
+
     fn named_by(&self, words: &[u32]) -> Option<AnyName> {
-        let (part, words) = match self.parts.len() {
-            1 => (0, words),
-            _ => {
-                let (&part, words) = words.split_first()?;
-                (part as usize, words)
-            }
-        };
+        let (part, words) = self.addressed(words)?;
         let (_, names) = self.parts.get(part)?;
         Some(self.name(part, (names.from_wire)(words)?))
     }
@@ -586,7 +589,9 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
     }
 
     fn named_by(&self, words: &[u32]) -> Option<AnyName> {
-        self.names.named_by(words)
+        let (part, words) = self.names.addressed(words)?;
+        let raw = self.parts.get(part)?.space.get().named_by(words)?;
+        Some(self.names.name(part, raw))
     }
 
     fn spelling(&self) -> Spelling {

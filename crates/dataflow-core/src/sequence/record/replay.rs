@@ -15,7 +15,7 @@ use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
     Best, BytesRead, Chunk, Common, Front, Ledger, Next, Pulled, Report, Roots, Visit, drive,
-    refuse_too_many,
+    expect_workers,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -65,7 +65,7 @@ pub(super) fn run<D: Datum>(
     order: &ReplayOrder,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
-    refuse_too_many(on)?;
+    expect_workers(on)?;
     let start = Instant::now();
     let places = Places::take(&graph.origins);
     let places = places.map_err(|datum| graph.not_at_home(datum))?;

@@ -309,6 +309,12 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
     fn priority(&self, step: Step) -> i64 {
         self.task(step).priority
     }
+
+    fn named_by(&self, words: &[u32]) -> Option<Step> {
+        let step = Step::from_wire(words)?;
+        let task = self.graph.tasks.get(step.number as usize)?;
+        (task.class == step.class).then_some(step)
+    }
 }
 
 impl<D: Datum> fmt::Debug for Recorded<'_, D> {
