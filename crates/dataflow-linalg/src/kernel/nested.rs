@@ -289,7 +289,6 @@ pub fn gemm<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel as sequential;
     use crate::matrix::Format;
     use dataflow_core::port::{Heap, Inline, Memory};
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -307,25 +306,25 @@ mod tests {
             let refused = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
             refused.downcast_ref::<String>().unwrap().clone()
         };
-        let pairs: [(&mut dyn FnMut(), &mut dyn FnMut()); 4] = [
-            (
+        let pairs: [[&mut dyn FnMut(); 2]; 4] = [
+            [
                 &mut || _ = potrf(&Inline, auto, &mut tile(7, 4)),
-                &mut || _ = sequential::potrf(auto, &mut tile(7, 4)),
-            ),
-            (
+                &mut || _ = crate::kernel::potrf(auto, &mut tile(7, 4)),
+            ],
+            [
                 &mut || trsm(&Inline, auto, &tile(7, 7), &mut tile(7, 4)).unwrap(),
-                &mut || sequential::trsm(auto, &tile(7, 7), &mut tile(7, 4)),
-            ),
-            (
+                &mut || crate::kernel::trsm(auto, &tile(7, 7), &mut tile(7, 4)),
+            ],
+            [
                 &mut || herk(&Inline, auto, &tile(7, 4), &mut tile(4, 4)).unwrap(),
-                &mut || sequential::herk(auto, &tile(7, 4), &mut tile(4, 4)),
-            ),
-            (
+                &mut || crate::kernel::herk(auto, &tile(7, 4), &mut tile(4, 4)),
+            ],
+            [
                 &mut || gemm(&Inline, auto, &tile(7, 7), &tile(7, 4), &mut tile(7, 7)).unwrap(),
-                &mut || sequential::gemm(auto, &tile(7, 7), &tile(7, 4), &mut tile(7, 7)),
-            ),
+                &mut || crate::kernel::gemm(auto, &tile(7, 7), &tile(7, 4), &mut tile(7, 7)),
+            ],
         ];
-        for (nested, sequential) in pairs {
+        for [nested, sequential] in pairs {
             assert_eq!(refused(nested), refused(sequential));
         }
     }

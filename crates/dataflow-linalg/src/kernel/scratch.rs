@@ -11,7 +11,7 @@ use crate::scalar::Scalar;
 
 thread_local! {
     /// The block of the outermost call last.
-    static SCRATCH: Blocks = const { Cell::new(Vec::new()) };
+    static SCRATCH: KeptBlocks = const { Cell::new(Vec::new()) };
 }
 
 /// Lends `length` elements of unspecified content to `work`.
@@ -41,22 +41,22 @@ fn put_back(block: Box<dyn Block>) {
 }
 
 /// What a thread keeps.
-type Blocks = Cell<Vec<Box<dyn Block>>>;
+type KeptBlocks = Cell<Vec<Box<dyn Block>>>;
 
 /// What this thread keeps; nothing once it ends.
-fn taken_from(kept: &'static LocalKey<Blocks>) -> Vec<Box<dyn Block>> {
+fn taken_from(kept: &'static LocalKey<KeptBlocks>) -> Vec<Box<dyn Block>> {
     kept.try_with(Cell::take).unwrap_or_default()
 }
 
 /// Keeps blocks for the next call; frees them once the thread ends.
-fn leave_to(kept: &'static LocalKey<Blocks>, blocks: Vec<Box<dyn Block>>) {
-    // Blocks that nobody keeps are dropped with the closure.
+fn leave_to(kept: &'static LocalKey<KeptBlocks>, blocks: Vec<Box<dyn Block>>) {
+    // KeptBlocks that nobody keeps are dropped with the closure.
     let _ = kept.try_with(|kept| kept.set(blocks));
 }
 
 thread_local! {
-    /// Blocks that no tile has.
-    static KEPT: Blocks = const { Cell::new(Vec::new()) };
+    /// KeptBlocks that no tile has.
+    static KEPT: KeptBlocks = const { Cell::new(Vec::new()) };
 }
 
 /// How many blocks a thread keeps for tiles: as many as a call has at a time.
