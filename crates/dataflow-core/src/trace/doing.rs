@@ -62,7 +62,7 @@ pub enum Cause {
     /// A task of its rank was ready, or data for it had come, and no worker took them: policy, patience,
     /// waking up.
     Policy,
-    /// All tasks of its rank had ended: closing.
+    /// All tasks of its rank that were recorded had ended: closing.
     Closing,
 }
 

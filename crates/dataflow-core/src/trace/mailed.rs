@@ -76,10 +76,3 @@ impl fmt::Debug for Mailed {
         f.debug_struct("Mailed").finish_non_exhaustive()
     }
 }
-
-impl Drop for Mailed {
-    /// A run that did not begin leaves its room to the next.
-    fn drop(&mut self) {
-        self.take().map(Track::into_records);
-    }
-}

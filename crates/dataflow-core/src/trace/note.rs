@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::{Fate, Span, TaskNumber};
 use crate::rank::Rank;
 use crate::sync::{AtomicUsize, Ordering, held};
+use std::mem::take;
 use std::sync::{Arc, Mutex};
 
 /// What happened, in 32 bytes.
@@ -20,6 +21,18 @@ pub(super) struct Note {
     pub class: u16,
     pub kind: NoteKind,
     pub flags: u8,
+}
+
+impl Note {
+    /// In ticks.
+    fn visit(Span { begin, end }: Span) -> Self {
+        Note {
+            begin,
+            end,
+            kind: NoteKind::Visit,
+            ..Note::default()
+        }
+    }
 }
 
 /// What a note is of.
@@ -147,6 +160,8 @@ pub(crate) struct Track {
     pub(super) full: Vec<Vec<Note>>,
     pub(super) missing: u64,
     entered: u64,
+    /// The longest visit that found no room: of one that the worker never left nothing else may tell.
+    unnoted: Option<Span>,
     /// What is known of the task that comes next.
     flags: u8,
     /// Classes of tasks that are inserted, in the order in which they were met.
@@ -163,6 +178,7 @@ impl Track {
             full,
             missing: 0,
             entered: 0,
+            unnoted: None,
             flags: 0,
             names: Vec::new(),
         }
@@ -190,12 +206,18 @@ impl Track {
 
     /// It leaves.
     pub fn leaves(&mut self) {
-        self.note(Note {
+        let visit = Span {
             begin: self.entered,
             end: self.now(),
-            kind: NoteKind::Visit,
-            ..Note::default()
-        });
+        };
+        if self.has_room() {
+            self.chunk.push(Note::visit(visit));
+            return;
+        }
+        // One is kept without room.
+        self.missing += u64::from(self.unnoted.is_some());
+        let longest = self.unnoted.into_iter().chain([visit]);
+        self.unnoted = longest.max_by_key(Span::length);
     }
 
     /// The task that comes next was taken from another's queue.
@@ -310,11 +332,16 @@ impl Track {
 
     #[inline(always)]
     fn note(&mut self, note: Note) {
-        if self.chunk.len() == self.chunk.capacity() && !self.turn() {
+        if !self.has_room() {
             self.missing += 1;
             return;
         }
         self.chunk.push(note);
+    }
+
+    #[inline(always)]
+    fn has_room(&mut self) -> bool {
+        self.chunk.len() < self.chunk.capacity() || self.turn()
     }
 
     /// Takes a new chunk; says whether there was one.
@@ -340,18 +367,25 @@ impl Track {
             .any(|note| note.kind == NoteKind::Body && is_it(note.task))
     }
 
-    /// All that was noted; the chunks go back to their room.
+    /// All that was noted.
     pub(super) fn into_records(mut self) -> Noted {
-        self.full.push(std::mem::take(&mut self.chunk));
-        let notes = self.full.concat();
-        for chunk in self.full.drain(..).filter(|chunk| chunk.capacity() > 0) {
-            self.room.give_back(chunk);
-        }
+        self.full.push(take(&mut self.chunk));
+        let mut notes = self.full.concat();
+        notes.extend(self.unnoted.map(Note::visit));
         Noted {
             notes,
             missing: self.missing,
-            names: self.names,
+            names: take(&mut self.names),
         }
+    }
+}
+
+impl Drop for Track {
+    /// The chunks go back to their room, also those of a run that did not begin or has no trace.
+    fn drop(&mut self) {
+        let chunks = self.full.drain(..).chain([take(&mut self.chunk)]);
+        let of_room = chunks.filter(|chunk| chunk.capacity() > 0);
+        of_room.for_each(|chunk| self.room.give_back(chunk));
     }
 }
 
@@ -372,5 +406,22 @@ mod tests {
         assert_eq!(pools[1].n_chunks(), 0);
         let chunk = pools[1].chunk().unwrap();
         assert!(chunk.capacity() * size_of::<Note>() <= 2048);
+    }
+
+    /// A visit is noted last, so it was lost first: a worker without room was never there.
+    #[test]
+    fn of_visits_without_room_the_longest_is_kept() {
+        let moments = [10, 20, 30, 70, 80, 110];
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let clock = Clock::given(move || moments[next.fetch_add(1, Ordering::Relaxed)]);
+        let room = ChunkPool::new(0, &clock);
+        let mut track = Track::new(clock, Arc::new(room));
+        for _ in 0..3 {
+            track.enters();
+            track.leaves();
+        }
+        let noted = track.into_records();
+        let visits = noted.notes.iter().map(|note| (note.begin, note.end));
+        assert_eq!((visits.collect(), noted.missing), (vec![(30, 70)], 2));
     }
 }

@@ -6,6 +6,7 @@
 //! goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
 //! The time after the last task of all is due to none of them: it is told by itself, if it is much.
 //! Of a run that failed it is said first where: what it costs that tasks did not run is due to that.
+//! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
@@ -20,25 +21,43 @@ const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
 pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
-    let failure = failure(trace).unwrap_or_default();
     let ends = trace.slices().map(|(_, slice)| slice.span.end);
     let after = told.length - ends.max().unwrap_or(0).min(told.length);
     let much = part(after, told.length) >= MUCH;
     let sentence = of_tasks(trace, &until_last(told, after, much), own);
-    match much && told.n_tasks > 0 {
-        true => format!(
-            "{failure}{sentence} That is of the time until the last task ended; after it came {}, {} of the run.",
+    let of_part = match told.missing {
+        _ if !much || told.n_tasks == 0 => String::new(),
+        0 => format!(
+            " That is of the time until the last task ended; after it came {}, {} of the run.",
             time(after),
             percent(part(after, told.length)),
         ),
-        false => failure + &sentence,
-    }
+        _ => format!(
+            " That is of the first {}, {} of the run; what came after is not recorded.",
+            time(told.length - after),
+            percent(part(told.length - after, told.length)),
+        ),
+    };
+    let missing = match told.missing {
+        0 => String::new(),
+        n => format!("Only a part was recorded ({n} notes missing). "),
+    };
+    [
+        missing,
+        failure(trace).unwrap_or_default(),
+        sentence,
+        of_part,
+    ]
+    .concat()
 }
 
 /// Of a run that failed, where: what did not run any more is no fault of the graph.
 fn failure(trace: &Trace) -> Option<String> {
-    let failed = || trace.slices().filter(|(_, of)| of.fate == Fate::Failed);
-    let (first, _) = failed().min_by_key(|(_, slice)| slice.span.end)?;
+    let with = |fate| trace.slices().filter(move |(_, of)| of.fate == fate);
+    let failed = || with(Fate::Failed);
+    let Some((first, _)) = failed().min_by_key(|(_, slice)| slice.span.end) else {
+        return with(Fate::Skipped).next().map(|_| failure_elsewhere(trace));
+    };
     let others = match failed().count() - 1 {
         0 => String::new(),
         1 => " and one more".to_string(),
@@ -48,6 +67,16 @@ fn failure(trace: &Trace) -> Option<String> {
         "The run failed in {}{others}; what follows is of the tasks that ran. ",
         trace.shown(first)
     ))
+}
+
+/// Tasks were skipped, and the one that failed is not in the trace: another rank ran it, or its note is missing.
+fn failure_elsewhere(trace: &Trace) -> String {
+    let is_whole = trace.ranks.iter().all(|rank| rank.missing == 0);
+    let place = match trace.is_across && is_whole {
+        true => " on another rank",
+        false => "",
+    };
+    format!("Tasks were skipped since one{place} failed; what follows is of the tasks that ran. ")
 }
 
 /// The same without so much time at the end; if that is much, as if the run had taken only the rest.
@@ -74,8 +103,10 @@ fn of_tasks(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
         .into_iter()
         .max_by(|a, b| idle(*a).total_cmp(&idle(*b)));
     let lost = 1.0 - told.in_bodies();
-    if told.n_tasks == 0 {
-        return "No task ran.".to_string();
+    match (told.n_tasks, told.missing) {
+        (0, 0) => return "No task ran.".to_string(),
+        (0, _) => return "No task was recorded.".to_string(),
+        _ => {}
     }
     let slow = slow_rank(trace, told, own).filter(|_| lost >= MUCH);
     let by_runtime = told.lost_to("runtime");
@@ -550,6 +581,45 @@ mod tests {
         rank.slices[2].fate = Fate::Skipped;
         let found = of_ranks(vec![rank]);
         assert!(found.starts_with("The run failed in Gemm 1; "), "{found}");
+    }
+
+    /// The rank that ran the failed task has its slice: the others explained an ordinary run.
+    #[test]
+    fn of_a_run_that_failed_elsewhere_it_is_said_that_tasks_were_skipped() {
+        let mut rank = ran(0, &[(0, 350), (350, 1000)], |begin| begin);
+        rank.slices[1].fate = Fate::Skipped;
+        let mut trace = Trace::new("part", ["Gemm"], vec![rank]);
+        for (is_across, missing, expected) in [
+            (
+                true,
+                0,
+                "Tasks were skipped since one on another rank failed; ",
+            ),
+            (false, 0, "Tasks were skipped since one failed; "),
+            (
+                true,
+                7,
+                "Only a part was recorded (7 notes missing). Tasks were skipped since one failed; ",
+            ),
+        ] {
+            (trace.is_across, trace.ranks[0].missing) = (is_across, missing);
+            let told = trace.explanation();
+            assert!(told.verdict().starts_with(expected), "{told}");
+        }
+    }
+
+    /// What a worker did after the last note that found room was the time after the last task.
+    #[test]
+    fn of_a_run_of_which_notes_are_missing_that_is_said_first() {
+        let tiny = [(0, 20), (50, 70), (100, 120), (150, 170)];
+        let mut rank = ran(0, &tiny, |_| 0);
+        rank.missing = 30;
+        let expected = "Only a part was recorded (30 notes missing). The tasks are too small: the runtime takes 53 % of the workers' time, a body 20 ns on average. That is of the first 170 ns, 17 % of the run; what came after is not recorded.";
+        assert_eq!(of_ranks(vec![rank]), expected);
+        let mut rank = ran(0, &[(0, 0)], |_| 0);
+        (rank.missing, rank.slices[0].fate) = (30, Fate::Skipped);
+        let found = of_ranks(vec![rank]);
+        assert!(found.ends_with(" No task was recorded."), "{found}");
     }
 
     /// Of 320,000 simulated workers the times of half a day are more than 64 bits hold.
