@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! The size of a chart is bounded, whatever the number of tasks, workers and ranks: what is too much
-//! to be shown is grouped, and the group says so.
+//! to be shown is grouped, and the group says so. Sums of times may need more than 64 bits.
 
 use crate::bar::LegendKey;
 use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
@@ -44,15 +44,15 @@ pub(crate) fn shares(view: &View<'_>) -> Picture {
 }
 
 /// Where one worker's time went.
-fn sums_of(view: &View<'_>, slices: &[Slice], activities: &[Activity]) -> BTreeMap<Segment, u64> {
-    let mut sums: BTreeMap<Segment, u64> = BTreeMap::new();
+fn sums_of(view: &View<'_>, slices: &[Slice], activities: &[Activity]) -> BTreeMap<Segment, u128> {
+    let mut sums: BTreeMap<Segment, u128> = BTreeMap::new();
     for activity in activities {
         let segment = match (LegendKey::of(view, slices, activity.doing), activity.doing) {
             (Some(LegendKey::Idle(cause)), _) => Segment::Idle(LegendKey::Idle(cause)),
             (Some(body), _) => Segment::Body(body),
             (None, _) => Segment::Runtime,
         };
-        *sums.entry(segment).or_default() += view.within(activity.span);
+        *sums.entry(segment).or_default() += u128::from(view.within(activity.span));
     }
     sums
 }
@@ -66,10 +66,10 @@ fn bar(
     (name, sums): &NamedSums,
 ) {
     picture.text("s e", LEFT - 6.0, y + height / 2.0 + 4.0, name);
-    let whole: u64 = sums.values().sum();
+    let whole: u128 = sums.values().sum();
     let mut before = 0;
     for (segment, sum) in sums {
-        let of = |sum: u64| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
+        let of = |sum: u128| scale.at(100.0 * sum as f64 / whole.max(1) as f64);
         let (x, end) = (of(before), of(before + sum));
         let title = format!("{name}: {} {}", segment.shown(view), percent(*sum, whole));
         picture.rect(&segment.css(), [x, y + 1.0, end - x, height - 2.0], &title);
@@ -80,9 +80,9 @@ fn bar(
 /// What the colours of bars mean, with the share of the time of all.
 fn legend(view: &View<'_>, rows: &[NamedSums]) -> Vec<(String, String)> {
     let total = added(rows);
-    let whole: u64 = total.values().sum();
+    let whole: u128 = total.values().sum();
     let there = total.iter().filter(|(_, sum)| **sum > 0);
-    let entry = |(segment, sum): (&Segment, &u64)| {
+    let entry = |(segment, sum): (&Segment, &u128)| {
         let shown = format!("{} {}", segment.shown(view), percent(*sum, whole));
         (segment.css(), shown)
     };
@@ -114,10 +114,10 @@ impl Segment {
 }
 
 /// A name, and where its time went.
-type NamedSums = (String, BTreeMap<Segment, u64>);
+type NamedSums = (String, BTreeMap<Segment, u128>);
 
 /// Where the time of all went.
-fn added(all: &[NamedSums]) -> BTreeMap<Segment, u64> {
+fn added(all: &[NamedSums]) -> BTreeMap<Segment, u128> {
     let mut total = BTreeMap::new();
     for (segment, sum) in all.iter().flat_map(|(_, sums)| sums) {
         *total.entry(*segment).or_default() += sum;
@@ -142,10 +142,15 @@ fn grouped(all: Vec<NamedSums>) -> Vec<NamedSums> {
     all.chunks(several).map(group).collect()
 }
 
-/// Iterations over time: for each, a bar from the first to the last task of each class.
+/// Iterations over time: for each, a bar from the first to the last task of each class, without those that were
+/// skipped.
 pub(crate) fn iterations(view: &View<'_>) -> Option<Picture> {
     let iteration = |at| view.trace.iteration(at);
-    let known = view.all_slices().filter_map(|(at, _)| iteration(at));
+    let ran = || {
+        let all = view.all_slices();
+        all.filter(|(_, slice)| slice.fate != Fate::Skipped)
+    };
+    let known = ran().filter_map(|(at, _)| iteration(at));
     let (least, most) = known.fold((u64::MAX, 0), |(least, most), k| {
         (least.min(k), most.max(k))
     });
@@ -156,7 +161,7 @@ pub(crate) fn iterations(view: &View<'_>) -> Option<Picture> {
     let bin =
         |k: u64| (u128::from(k - least) * u128::from(rows) / (u128::from(most - least) + 1)) as u64;
     let mut bars: BTreeMap<(u64, usize), Span> = BTreeMap::new();
-    for (at, slice) in view.all_slices() {
+    for (at, slice) in ran() {
         if let Some(k) = iteration(at) {
             let bar = bars
                 .entry((bin(k), view.class(slice)))
@@ -453,13 +458,16 @@ impl Bins {
 
 /// Bodies of a class in numbers: count, sum, mean, longest.
 pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
-    let mut sums: BTreeMap<usize, (u64, u64, u64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<usize, (u128, u128, u64, u128)> = BTreeMap::new();
     for (slice, length) in bodies(view) {
         let waited = slice.span.begin.saturating_sub(slice.ready);
-        let of = sums.entry(view.class(slice)).or_default();
-        *of = (of.0 + 1, of.1 + length, of.2.max(length), of.3 + waited);
+        let (n, sum, most, waits) = sums.entry(view.class(slice)).or_default();
+        *n += 1;
+        *sum += u128::from(length);
+        *most = length.max(*most);
+        *waits += u128::from(waited);
     }
-    let row = |(class, (n, sum, most, waited)): (&usize, &(u64, u64, u64, u64))| {
+    let row = |(class, (n, sum, most, waits)): (&usize, &(u128, u128, u64, u128))| {
         let name = view.class_name(*class).to_string();
         [
             name,
@@ -467,7 +475,7 @@ pub(crate) fn numbers(view: &View<'_>) -> Vec<[String; 6]> {
             time(*sum),
             time(sum / n),
             time(*most),
-            time(waited / n),
+            time(waits / n),
         ]
     };
     sums.iter().map(row).collect()
@@ -526,9 +534,13 @@ mod tests {
         let trace = run_of(&[Fate::Ran, Fate::Failed, Fate::Skipped, Fate::Skipped]);
         let rows = numbers(&View::of(&trace));
         let known: Vec<_> = rows.iter().map(|row| &row[..5]).collect();
-        let (n, sum, mean) = ("2".to_string(), time(200), time(100));
+        let (n, sum, mean) = ("2".to_string(), time(200_u64), time(100_u64));
         assert_eq!(known, [["Gemm".to_string(), n, sum, mean.clone(), mean]]);
         let trace = run_of(&[Fate::Skipped; 3]);
         assert!(histograms(&View::of(&trace)).is_none());
+        // Each is an iteration; of one alone there is no picture.
+        let picture = |fates| iterations(&View::of(&run_of(fates)));
+        assert!(picture(&[Fate::Ran, Fate::Failed]).is_some());
+        assert!(picture(&[Fate::Ran, Fate::Skipped, Fate::Skipped]).is_none());
     }
 }

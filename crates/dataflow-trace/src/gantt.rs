@@ -49,7 +49,7 @@ pub(crate) fn draw(view: &View<'_>, picture: &mut Picture, top: f64) -> f64 {
     let scale = Scale::of_time(view.span());
     rows.names(view, picture);
     picture.time_axis(&scale, rows.top, rows.bottom);
-    let mut used: BTreeMap<LegendKey, u64> = BTreeMap::new();
+    let mut used: BTreeMap<LegendKey, u128> = BTreeMap::new();
     let mut chart = Chart {
         view,
         picture,
@@ -154,13 +154,12 @@ fn count(
     view: &View<'_>,
     rank: usize,
     activities: &[Activity],
-    used: &mut BTreeMap<LegendKey, u64>,
+    used: &mut BTreeMap<LegendKey, u128>,
 ) {
     let slices = &view.trace.ranks[rank].slices;
     for activity in activities {
         if let Some(kind) = LegendKey::of(view, slices, activity.doing) {
-            let time = used.entry(kind).or_default();
-            *time = time.saturating_add(view.within(activity.span));
+            *used.entry(kind).or_default() += u128::from(view.within(activity.span));
         }
     }
 }
@@ -171,7 +170,7 @@ impl Chart<'_, '_> {
         let (view, scale) = (self.view, self.scale);
         let slices = &view.trace.ranks[rank].slices;
         let coarse = 1 + view.workers().count() / ROWS;
-        let pixel = view.span().length() * coarse as u64 / (RIGHT - LEFT) as u64;
+        let pixel = view.span().length().saturating_mul(coarse as u64) / (RIGHT - LEFT) as u64;
         let middle = self.rows.middles[rank][worker];
         let mut paths: BTreeMap<LegendKey, PathData> = BTreeMap::new();
         for Bar { span, kind, body } in bars(activities, pixel, |doing| {
@@ -310,7 +309,7 @@ fn head(lines: &mut PathData, from: (f64, f64), to: (f64, f64)) {
 /// What the colours mean, with the share of the workers' time.
 fn legend(
     view: &View<'_>,
-    used: &BTreeMap<LegendKey, u64>,
+    used: &BTreeMap<LegendKey, u128>,
     failed: bool,
     has_path: bool,
     has_arrows: bool,
@@ -318,7 +317,7 @@ fn legend(
     // Beside a longer bar its own length counts.
     let Span { begin, end } = view.span();
     let own = end.min(view.trace.length()).saturating_sub(begin);
-    let whole = own.saturating_mul(view.workers().count() as u64);
+    let whole = u128::from(own) * view.workers().count() as u128;
     let kinds = used.iter().map(|(kind, sum)| {
         let shown = format!("{} {}", kind.shown(view), percent(*sum, whole));
         (kind.css(), shown)

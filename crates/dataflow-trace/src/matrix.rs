@@ -23,10 +23,10 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
         let message = &arrow.message;
         let cell = matrix.cell(place(message.from), place(message.to));
         cell.messages += 1;
-        cell.bytes += message.bytes;
-        cell.flight += message.under_way().length();
-        cell.waiting += message.waiting();
-        cell.lying += message.lying().length();
+        cell.bytes += u128::from(message.bytes);
+        cell.flight += u128::from(message.under_way().length());
+        cell.waiting += u128::from(message.waiting());
+        cell.lying += u128::from(message.lying().length());
     }
     let name = |place: usize| view.trace.ranks[ranks[place]].rank.0.to_string();
     let most = matrix.cells.iter().map(|cell| cell.bytes).max();
@@ -58,11 +58,11 @@ pub(crate) fn messages(view: &View<'_>, arrows: &[Arrow]) -> Option<Picture> {
 /// What one rank sent to another.
 #[derive(Clone, Copy, Default)]
 struct Sent {
-    messages: u64,
-    bytes: u64,
-    flight: u64,
-    waiting: u64,
-    lying: u64,
+    messages: u128,
+    bytes: u128,
+    flight: u128,
+    waiting: u128,
+    lying: u128,
 }
 
 /// Which worker ran what which other had made ready, on one rank: from the worker of a task's last input

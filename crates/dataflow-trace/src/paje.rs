@@ -2,7 +2,8 @@
 //!
 //! # Law
 //! Lines come by time. A worker's state lasts until its next one: bodies, and what lies between.
-//! A task with tasks of its own is several states.
+//! A task with tasks of its own is several states. One that was skipped or failed has that as its value; its
+//! class stands in its name.
 //!
 //! # Source
 //! Kergommeaux, Stein, Martin, *Paje input data format*, 2000; read by `pj_dump` of pajeng 1.3.
@@ -13,7 +14,7 @@ use crate::moment::{Happened, Moments};
 use crate::sink::Sink;
 use crate::text::plain;
 use crate::view::View;
-use dataflow_core::trace::{Activity, At, Cause, Doing, Span};
+use dataflow_core::trace::{Activity, At, Cause, Doing, Fate, Span};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -153,6 +154,10 @@ impl File<'_, '_> {
         }
         self.sink.text("3 r Doing \"runtime");
         self.value_colour(Colours::RUNTIME);
+        self.sink.text("3 s Doing \"skipped");
+        self.value_colour(Colours::SKIPPED);
+        self.sink.text("3 f Doing \"failed");
+        self.value_colour(Colours::FAILED);
         self.sink.text("3 m Message \"message");
         self.value_colour(Colours::MESSAGE);
     }
@@ -215,14 +220,14 @@ impl File<'_, '_> {
             }
             Doing::Body(slice) => {
                 let at = At { rank, slice };
-                let class = self.view.class(trace.slice(at));
+                let slice = trace.slice(at);
+                match slice.fate {
+                    Fate::Ran => self.sink.text(" c").count(self.view.class(slice)),
+                    Fate::Skipped => self.sink.text(" s"),
+                    Fate::Failed => self.sink.text(" f"),
+                };
                 let shown = plain(&trace.shown(at));
-                self.sink
-                    .text(" c")
-                    .count(class)
-                    .text(" \"")
-                    .text(&shown)
-                    .text("\"")
+                self.sink.text(" \"").text(&shown).text("\"")
             }
         };
         self.sink.end("\n")

@@ -4,7 +4,7 @@ use crate::draw::{Picture, lines, style};
 use crate::gantt;
 use crate::text::{counted, time};
 use crate::view::View;
-use dataflow_core::trace::Trace;
+use dataflow_core::trace::{Fate, Trace};
 use std::io;
 
 /// Writes what is seen of a trace.
@@ -67,11 +67,13 @@ pub(crate) fn machine(view: &View<'_>) -> String {
         _ => "no workers".to_string(),
     };
     let ranks = counted(trace.ranks.len(), "rank");
-    let tasks = counted(trace.slices().count(), "task");
+    let ran = trace.slices().filter(|(_, of)| of.fate != Fate::Skipped);
+    let tasks = counted(ran.count(), "task");
     let mut text = format!("{ranks} × {of_each}, {tasks} in {}", time(trace.length()));
     let missing: u64 = trace.ranks.iter().map(|rank| rank.missing).sum();
     if missing > 0 {
-        text.push_str(&format!("; {missing} more found no room"));
+        let records = counted(missing as usize, "record");
+        text.push_str(&format!("; {records} found no room"));
     }
     let (own, seen) = (view.span(), view.ranks().count());
     if own.begin > 0 || own.end < trace.length() || seen < trace.ranks.len() {
@@ -82,4 +84,27 @@ pub(crate) fn machine(view: &View<'_>) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow_core::rank::Rank;
+    use dataflow_core::trace::{RankTrace, Slice, Span};
+
+    /// Skipped tasks were counted, and notes that found no room were called tasks.
+    #[test]
+    fn tasks_are_counted_that_ran_and_records_that_found_no_room() {
+        let slice = |fate| Slice {
+            fate,
+            ..Slice::default()
+        };
+        let slices = [Fate::Ran, Fate::Failed, Fate::Skipped].map(slice);
+        let span = Span { begin: 0, end: 50 };
+        let mut rank = RankTrace::new(Rank(0), span, vec![slices.to_vec()]);
+        rank.missing = 1200;
+        let trace = Trace::new("run", ["Gemm"], vec![rank]);
+        let expected = "1 rank × 1 worker, 2 tasks in 50 ns; 1200 records found no room";
+        assert_eq!(machine(&View::of(&trace)), expected);
+    }
 }

@@ -1,17 +1,17 @@
 //! Text: times, sizes and names as people read them.
 
 /// A time with three digits and its unit.
-pub(crate) fn time(ns: u64) -> String {
-    scaled(ns as f64, 1e3, &["ns", "µs", "ms", "s"])
+pub(crate) fn time(ns: impl Into<u128>) -> String {
+    scaled(ns.into() as f64, 1e3, &["ns", "µs", "ms", "s"])
 }
 
 /// A size with three digits and its unit.
-pub(crate) fn bytes(n: u64) -> String {
-    scaled(n as f64, 1e3, &["B", "kB", "MB", "GB", "TB"])
+pub(crate) fn bytes(n: impl Into<u128>) -> String {
+    scaled(n.into() as f64, 1e3, &["B", "kB", "MB", "GB", "TB"])
 }
 
 /// A share of a whole.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u128, whole: u128) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {
-        let times = [0, 7, 999, 1_000, 1_234, 12_345, 999_949, 3_412_345_678];
+        let times = [0_u64, 7, 999, 1_000, 1_234, 12_345, 999_949, 3_412_345_678];
         let expected = [
             "0 ns", "7 ns", "999 ns", "1 µs", "1.23 µs", "12.3 µs", "1.00 ms", "3.41 s",
         ];
         assert_eq!(times.map(time), expected.map(String::from));
-        assert_eq!(bytes(30_720_000), "30.7 MB");
+        assert_eq!(bytes(30_720_000_u64), "30.7 MB");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads Chrome's JSON, strictly.
 
 use crate::traces::{Arrow, Body};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value of JSON; numbers as they are written.
 #[derive(Clone, Debug)]
@@ -33,6 +33,15 @@ impl Json {
             Json::Number(number) => number.parse().expect("a whole number"),
             other => panic!("{other:?} is no number"),
         }
+    }
+
+    /// The keys that have `true`.
+    fn true_keys(&self) -> BTreeSet<String> {
+        let Json::Object(map) = self else {
+            panic!("{self:?} is no object")
+        };
+        let are = map.iter().filter(|(_, value)| matches!(value, Json::Bool));
+        are.map(|(key, _)| key.clone()).collect()
     }
 
     /// Microseconds with three digits as nanoseconds.
@@ -183,8 +192,13 @@ pub fn read(text: &str) -> Read {
                 match event.get("cat").text() {
                     "task" => {
                         let worker = name.strip_prefix("worker ").unwrap().parse().unwrap();
-                        let body = (event.get("name").text().to_string(), begin, end);
-                        event.get("args").get("waited (ns)").number();
+                        let args = event.get("args");
+                        args.get("waited (ns)").number();
+                        let body = Body {
+                            class: event.get("name").text().to_string(),
+                            span: (begin, end),
+                            marks: args.true_keys(),
+                        };
                         read.bodies.get_mut(&(rank, worker)).unwrap().push(body);
                     }
                     "message" => {

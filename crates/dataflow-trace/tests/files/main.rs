@@ -11,26 +11,59 @@ mod xml;
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::{At, Came, Posted, RankTrace, Slice, Span, Trace};
 use dataflow_trace::{Format, View, Window, WriteError, write};
+use paraver::Labels;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use traces::{Body, arrows, bodies, file, random, text};
 
-/// Names as formats have them that cannot escape.
-fn plain(bodies: BTreeMap<(u32, usize), Vec<Body>>) -> BTreeMap<(u32, usize), Vec<Body>> {
-    let tame = |name: String| name.replace('"', "'").replace('\n', " ");
-    let of_worker = |bodies: Vec<Body>| {
-        let mut bodies: Vec<Body> = bodies
-            .into_iter()
-            .map(|(name, b, e)| (tame(name), b, e))
-            .collect();
-        bodies.sort();
-        bodies
-    };
+/// The tasks of each worker.
+type Bodies = BTreeMap<(u32, usize), Vec<Body>>;
+
+/// Tasks as formats have them that cannot escape names and tell only what became of each.
+fn plain(mut bodies: Bodies) -> Bodies {
+    for own in bodies.values_mut() {
+        for body in own.iter_mut() {
+            body.class = body.class.replace('"', "'").replace('\n', " ");
+            let is_fate = |mark: &String| ["skipped", "failed"].contains(&mark.as_str());
+            body.marks.retain(is_fate);
+        }
+        own.sort();
+    }
     bodies
-        .into_iter()
-        .map(|(place, own)| (place, of_worker(own)))
-        .collect()
+}
+
+/// What Paraver's records say of these ranks, with the labels of their values.
+fn labelled(read: &paraver::Read, types: &Labels, ranks: &[&RankTrace]) -> Bodies {
+    let label = |kind: u64, value: u64| types[&kind][&value].clone();
+    let body = |&(class, begin, end, fate): &(u64, u64, u64, u64)| Body {
+        class: label(9_000_001, class),
+        span: (begin, end),
+        marks: (fate > 0)
+            .then(|| label(9_000_002, fate))
+            .into_iter()
+            .collect(),
+    };
+    let mut found = Bodies::new();
+    for (task, rank) in ranks.iter().enumerate() {
+        for worker in 0..rank.workers.len() {
+            let own = read.bodies.get(&(task + 1, worker + 1));
+            let mut own: Vec<Body> = own.into_iter().flatten().map(body).collect();
+            own.sort();
+            found.insert((rank.rank.0, worker), own);
+        }
+    }
+    found
+}
+
+/// The messages that its records say these ranks sent one another.
+fn messages(read: &paraver::Read, ranks: &[&RankTrace]) -> Vec<traces::Arrow> {
+    let number = |task: usize| ranks[task - 1].rank.0;
+    let found = read.messages.iter();
+    let found = found.map(|&(f, t, b, e, n)| (number(f), number(t), b, e, n));
+    let mut found: Vec<_> = found.collect();
+    found.sort();
+    found
 }
 
 fn without_bytes(arrows: Vec<traces::Arrow>) -> Vec<traces::Arrow> {
@@ -94,15 +127,9 @@ proptest! {
         prop_assert_eq!(rows["THREAD"].len(), read.threads.iter().sum::<usize>());
         prop_assert_eq!((rows["CPU"].len(), rows["NODE"].len()), (rows["THREAD"].len(), rows["TASK"].len()));
         prop_assert_eq!(rows["TASK"].len(), trace.ranks.len());
-        let mut found: BTreeMap<(u32, usize), Vec<Body>> = BTreeMap::new();
         for (task, rank) in trace.ranks.iter().enumerate() {
             for worker in 0..rank.workers.len() {
                 let object = (task + 1, worker + 1);
-                let own = read.bodies.get(&object).cloned().unwrap_or_default();
-                let name = |value| types[&9_000_001][&value].clone();
-                let mut own: Vec<Body> = own.into_iter().map(|(v, b, e)| (name(v), b, e)).collect();
-                own.sort();
-                found.insert((rank.rank.0, worker), own);
                 let states_of = read.states.get(&object).cloned().unwrap_or_default();
                 prop_assert!(states_of.windows(2).all(|pair| pair[0].1 == pair[1].0), "no gap");
                 let sum: u64 = states_of.iter().map(|(begin, end, _)| end - begin).sum();
@@ -110,12 +137,9 @@ proptest! {
                 prop_assert!(states_of.iter().all(|(.., state)| states.contains_key(state)));
             }
         }
-        prop_assert_eq!(found, plain(bodies(&trace)));
-        let number = |task: usize| trace.ranks[task - 1].rank.0;
-        let found = read.messages.iter().map(|&(f, t, b, e, n)| (number(f), number(t), b, e, n));
-        let mut found: Vec<_> = found.collect();
-        found.sort();
-        prop_assert_eq!(found, arrows(&trace));
+        let ranks: Vec<&RankTrace> = trace.ranks.iter().collect();
+        prop_assert_eq!(labelled(&read, &types, &ranks), plain(bodies(&trace)));
+        prop_assert_eq!(messages(&read, &ranks), arrows(&trace));
         for (kind, value) in read.values {
             prop_assert!(types.contains_key(&kind));
             prop_assert!(kind > 9_000_002 || types[&kind].contains_key(&value));
@@ -155,21 +179,36 @@ proptest! {
         let trace = random(seed, 30);
         let window = Window { from, to: from + length, ranks: first..first + n };
         let view = View::cut(&trace, window.clone());
-        let overlaps = |(_, begin, end): &Body| {
-            *begin < window.to && (*end > window.from || *begin >= window.from)
+        let overlaps = |begin, end| {
+            begin < window.to && (end > window.from || begin >= window.from)
         };
-        let seen = bodies(&trace).into_iter().filter(|((rank, _), _)| window.ranks.contains(rank));
-        let seen = seen.map(|(place, own)| (place, own.into_iter().filter(overlaps).collect()));
-        let seen: BTreeMap<_, Vec<Body>> = seen.collect();
-        prop_assert_eq!(&chrome::read(&text(&view, Format::Chrome)).bodies, &seen);
-        prop_assert_eq!(&perfetto::read(&file(&view, Format::Perfetto)).bodies, &seen);
+        let mut seen = bodies(&trace);
+        seen.retain(|(rank, _), _| window.ranks.contains(rank));
+        seen.values_mut().for_each(|own| own.retain(|body| overlaps(body.span.0, body.span.1)));
+        let mut under_way = arrows(&trace);
+        under_way.retain(|&(from, to, begin, end, _)| {
+            [from, to].iter().all(|rank| window.ranks.contains(rank)) && overlaps(begin, end)
+        });
+        let perfetto = perfetto::read(&file(&view, Format::Perfetto));
+        prop_assert_eq!((&perfetto.bodies, &perfetto.arrows), (&seen, &under_way));
+        let bare = without_bytes(under_way.clone());
+        let chrome = chrome::read(&text(&view, Format::Chrome));
+        prop_assert_eq!((&chrome.bodies, &chrome.arrows), (&seen, &bare));
         let seen = plain(seen);
-        prop_assert_eq!(&paje::read(&text(&view, Format::Paje)).bodies, &seen);
+        let paje = paje::read(&text(&view, Format::Paje));
+        prop_assert_eq!((&paje.bodies, &paje.arrows), (&seen, &bare));
         for format in [Format::Svg, Format::Html] {
             xml::read(&text(&view, format));
         }
-        if view.write_to(Format::Paraver, &mut Vec::new()).is_ok() {
-            paraver::read(&text(&view, Format::Paraver));
+        let ranks = trace.ranks.iter().filter(|rank| window.ranks.contains(&rank.rank.0));
+        let ranks: Vec<&RankTrace> = ranks.collect();
+        if !ranks.is_empty() {
+            let folder = Folder::new(&format!("cut-{seed}-{from}-{length}-{first}-{n}"));
+            view.write(&folder.path("run.prv")).unwrap();
+            let read = paraver::read(&folder.read("run.prv"));
+            let (_, types) = paraver::labels(&folder.read("run.pcf"));
+            prop_assert_eq!(labelled(&read, &types, &ranks), seen);
+            prop_assert_eq!(messages(&read, &ranks), under_way);
         }
     }
 }
@@ -411,11 +450,11 @@ fn tasks_within_a_task_are_nested_or_take_turns() {
     assert_eq!(
         pieces,
         [
-            (1, 10, 20),
-            (1, 20, 30),
-            (1, 30, 50),
-            (1, 50, 80),
-            (1, 80, 90)
+            (1, 10, 20, 0),
+            (1, 20, 30, 0),
+            (1, 30, 50, 0),
+            (1, 50, 80, 0),
+            (1, 80, 90, 0)
         ]
     );
 }
@@ -754,6 +793,68 @@ fn pictures() {
     }
 }
 
+/// The page, which DATAFLOW_TRACE has written before a program returns its answer, panicked.
+#[test]
+fn every_format_writes_sums_beyond_64_bits() {
+    let half = 1 << 61;
+    let slices = [0, half].map(|begin| Slice {
+        task: begin,
+        span: Span {
+            begin,
+            end: begin + half,
+        },
+        ..Slice::default()
+    });
+    let span = Span {
+        begin: 0,
+        end: 2 * half,
+    };
+    // So many that pixels are coarse.
+    let workers = vec![slices.to_vec(); 160];
+    let mut ranks = [0, 1].map(|rank| RankTrace::new(Rank(rank), span, workers.clone()));
+    for task in 0..9 {
+        ranks[0].posted.push(Posted {
+            task,
+            at: 0,
+            to: Rank(1),
+            bytes: u64::MAX,
+            left: None,
+        });
+        ranks[1].came.push(Came {
+            task,
+            at: span.end,
+            from: Rank(0),
+            bytes: u64::MAX,
+            heard: Some(0),
+            asked: Some(half),
+            there: Some(half),
+        });
+    }
+    let trace = Trace::new("long", ["Gemm"], ranks.into());
+    assert_eq!(trace.messages().len(), 9);
+    for format in FORMATS {
+        let written = View::of(&trace).write_to(format, &mut Vec::new());
+        written.unwrap_or_else(|error| panic!("{format:?}: {error}"));
+    }
+    let page = text(&View::of(&trace), Format::Html);
+    for told in [
+        "<td>Gemm</td><td>640</td><td>1475739525897 s</td>",
+        "9 messages, 166020697 TB, 2305843009 s under way on average, 2305843009 s of it",
+    ] {
+        assert!(page.contains(told), "{page}");
+    }
+}
+
+const FORMATS: [Format; 7] = [
+    Format::Perfetto,
+    Format::Paraver,
+    Format::Paje,
+    Format::Chrome,
+    Format::Dot,
+    Format::Svg,
+    Format::Html,
+];
+
 /// Such a name was taken for one that packs, and there is none of its number.
 #[test]
 fn every_format_writes_a_task_that_the_space_does_not_list() {
@@ -788,15 +889,7 @@ fn every_format_writes_a_task_that_the_space_does_not_list() {
     let trace = schedule.trace(&Unlisted);
     let (at, slice) = trace.slices().last().expect("two tasks ran");
     assert_eq!(trace.shown(at), format!("B {}", slice.task));
-    for format in [
-        Format::Perfetto,
-        Format::Paraver,
-        Format::Paje,
-        Format::Chrome,
-        Format::Dot,
-        Format::Svg,
-        Format::Html,
-    ] {
+    for format in FORMATS {
         View::of(&trace)
             .write_to(format, &mut Vec::new())
             .unwrap_or_else(|error| panic!("{format:?}: {error}"));

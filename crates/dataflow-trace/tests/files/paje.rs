@@ -1,7 +1,7 @@
 //! Reads Paje by the definitions in its own header, strictly.
 
 use crate::traces::{Arrow, Body};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a file says.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub struct Read {
 /// A worker's state, and since when.
 struct State {
     value: String,
+    /// What it runs, if it does.
+    task: Option<String>,
     since: u64,
 }
 
@@ -135,10 +137,13 @@ impl Reader {
             "PajeSetState" => {
                 assert_eq!(self.containers[&of("Container")].0, self.types[&of("Type")]);
                 assert!(self.values.contains_key(&of("Value")));
-                assert_eq!(event.contains_key("Task"), of("Value").starts_with('c'));
+                let task = event.get("Task").cloned();
+                let is_body = of("Value").starts_with(['c', 's', 'f']);
+                assert_eq!(task.is_some(), is_body, "{event:?}");
                 self.close(&of("Container"));
                 let state = State {
                     value: of("Value"),
+                    task,
                     since: self.now,
                 };
                 self.states.insert(of("Container"), state);
@@ -164,10 +169,20 @@ impl Reader {
         let (Some(state), Some(place)) = (self.states.remove(container), place(container)) else {
             return;
         };
-        if state.value.starts_with('c') {
-            let body = (self.values[&state.value].clone(), state.since, self.now);
-            self.read.bodies.get_mut(&place).unwrap().push(body);
+        let Some(task) = state.task else { return };
+        let (class, _) = task.rsplit_once(' ').expect("a class and a number");
+        let value = self.values[&state.value].clone();
+        let mut marks = BTreeSet::new();
+        match state.value.starts_with('c') {
+            true => assert_eq!(value, class),
+            false => _ = marks.insert(value),
         }
+        let body = Body {
+            class: class.to_string(),
+            span: (state.since, self.now),
+            marks,
+        };
+        self.read.bodies.get_mut(&place).unwrap().push(body);
     }
 
     fn done(mut self) -> Read {

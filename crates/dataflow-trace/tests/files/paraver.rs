@@ -13,8 +13,8 @@ pub struct Read {
     pub threads: Vec<usize>,
     /// States: begin, end, state.
     pub states: BTreeMap<Object, Vec<(u64, u64, u64)>>,
-    /// Tasks from their events: value of the class, begin, end.
-    pub bodies: BTreeMap<Object, Vec<(u64, u64, u64)>>,
+    /// Tasks from their events: value of the class, begin, end, value of the fate.
+    pub bodies: BTreeMap<Object, Vec<(u64, u64, u64, u64)>>,
     /// Messages: tasks, times, bytes.
     pub messages: Vec<(usize, usize, u64, u64, u64)>,
     /// Types and values that want a label.
@@ -26,7 +26,7 @@ pub fn read(text: &str) -> Read {
     assert!(text.ends_with('\n'));
     let mut lines = text.lines();
     let mut read = header(lines.next().expect("a header"));
-    let mut open: BTreeMap<Object, (u64, u64)> = BTreeMap::new();
+    let mut open: BTreeMap<Object, (u64, u64, u64)> = BTreeMap::new();
     let mut now = 0;
     let mut tags = BTreeSet::new();
     for line in lines {
@@ -50,23 +50,30 @@ pub fn read(text: &str) -> Read {
                     !pairs.is_empty() && pairs.len() % 2 == 0 && *time <= read.end,
                     "{line}"
                 );
+                let mut ended = 0;
                 for pair in pairs.chunks(2) {
                     assert!(pair.iter().all(|one| *one < 1 << 31), "{line}");
                     read.values.insert((pair[0], pair[1]));
                     match (pair[0], pair[1]) {
                         (9_000_001, 0) => {
-                            let (class, begin) = open.remove(&object).expect("what ends has begun");
-                            read.bodies
-                                .entry(object)
-                                .or_default()
-                                .push((class, begin, *time));
+                            let begun = open.remove(&object);
+                            let (class, begin, fate) = begun.expect("what ends has begun");
+                            let bodies = read.bodies.entry(object).or_default();
+                            bodies.push((class, begin, *time, fate));
+                            ended = fate;
                         }
                         (9_000_001, class) => {
-                            assert!(open.insert(object, (class, *time)).is_none(), "{line}");
+                            let begun = open.insert(object, (class, *time, 0));
+                            assert!(begun.is_none(), "{line}");
+                        }
+                        (9_000_002, 0) => ended = 0,
+                        (9_000_002, fate) => {
+                            open.get_mut(&object).expect("a fate is of a task").2 = fate;
                         }
                         _ => {}
                     }
                 }
+                assert_eq!(ended, 0, "a fate ends with its task: {line}");
             }
             (3, rest) => {
                 let &[
@@ -148,8 +155,11 @@ impl Read {
     }
 }
 
+/// Labels of values by type.
+pub type Labels = BTreeMap<u64, BTreeMap<u64, String>>;
+
 /// Labels of states, and of values by type.
-pub fn labels(text: &str) -> (BTreeMap<u64, String>, BTreeMap<u64, BTreeMap<u64, String>>) {
+pub fn labels(text: &str) -> (BTreeMap<u64, String>, Labels) {
     let (mut states, mut types) = (BTreeMap::new(), BTreeMap::new());
     let sections = [
         "DEFAULT_OPTIONS",

@@ -115,7 +115,8 @@ struct Sequence {
     time: u64,
     /// Categories, names, labels by id.
     interned: [BTreeMap<u64, String>; 3],
-    open: Vec<(String, u64, bool)>,
+    /// What has begun: name, time, categories.
+    open: Vec<(String, u64, BTreeSet<String>)>,
 }
 
 #[derive(Clone)]
@@ -277,16 +278,13 @@ impl Sequence {
             event.number(9).expect("an event has a type"),
             &tracks[&self.track],
         ) {
-            (1, _) => self
-                .open
-                .push((name.unwrap(), self.time, categories.contains("task"))),
+            (1, _) => self.open.push((name.unwrap(), self.time, categories)),
             (2, track) => {
-                let (name, begin, is_task) = self.open.pop().expect("what ends has begun");
-                if let (true, Track::Worker(rank, worker)) = (is_task, track) {
-                    read.bodies
-                        .get_mut(&(*rank, *worker))
-                        .unwrap()
-                        .push((name, begin, self.time));
+                let (class, begin, mut marks) = self.open.pop().expect("what ends has begun");
+                if let (true, Track::Worker(rank, worker)) = (marks.remove("task"), track) {
+                    let span = (begin, self.time);
+                    let bodies = read.bodies.get_mut(&(*rank, *worker)).unwrap();
+                    bodies.push(Body { class, span, marks });
                 }
             }
             (3, Track::Plain(Some(parent), track)) => {

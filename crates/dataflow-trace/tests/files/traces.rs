@@ -3,7 +3,7 @@
 use dataflow_core::rank::Rank;
 use dataflow_core::trace::{Came, Fate, Posted, RankTrace, Slice, Span, Trace};
 use dataflow_trace::{Format, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that break what does not escape.
 pub const CLASSES: [&str; 4] = ["Potrf", "Tr\"sm\\<T>", "a & 'b'\nü", "Gemm"];
@@ -122,8 +122,33 @@ impl Dice {
     }
 }
 
-/// A task as files show it: class, begin, end.
-pub type Body = (String, u64, u64);
+/// A task as files show it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Body {
+    pub class: String,
+    /// From when to when.
+    pub span: (u64, u64),
+    /// `stolen`, `copied`, `from afar`, `skipped`, `failed`: those that hold.
+    pub marks: BTreeSet<String>,
+}
+
+impl Body {
+    fn of(trace: &Trace, slice: &Slice) -> Body {
+        let marks = [
+            (slice.stolen, "stolen"),
+            (slice.copied, "copied"),
+            (slice.from_afar, "from afar"),
+            (slice.fate == Fate::Skipped, "skipped"),
+            (slice.fate == Fate::Failed, "failed"),
+        ];
+        let marks = marks.into_iter().filter(|(holds, _)| *holds);
+        Body {
+            class: trace.class(slice).to_string(),
+            span: (slice.span.begin, slice.span.end),
+            marks: marks.map(|(_, mark)| mark.to_string()).collect(),
+        }
+    }
+}
 
 /// The tasks of each worker (rank, worker), sorted; workers without tasks too.
 pub fn bodies(trace: &Trace) -> BTreeMap<(u32, usize), Vec<Body>> {
@@ -131,14 +156,7 @@ pub fn bodies(trace: &Trace) -> BTreeMap<(u32, usize), Vec<Body>> {
     for rank in &trace.ranks {
         for (worker, of) in rank.workers.iter().enumerate() {
             let slices = rank.slices[of.slices.clone()].iter();
-            let body = |slice: &Slice| {
-                (
-                    trace.class(slice).to_string(),
-                    slice.span.begin,
-                    slice.span.end,
-                )
-            };
-            let mut own: Vec<Body> = slices.map(body).collect();
+            let mut own: Vec<Body> = slices.map(|slice| Body::of(trace, slice)).collect();
             own.sort();
             bodies.insert((rank.rank.0, worker), own);
         }
