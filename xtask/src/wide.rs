@@ -130,11 +130,15 @@ const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_da
 const N_SEEDS: usize = 4;
 
 /// Where the core forgets on purpose what panics when it is dropped: Miri calls that a leak.
-const FORGETFUL: [(&str, &str); 4] = [
+const FORGETFUL: [(&str, &str); 8] = [
     ("failures", "data_payloads"),
     ("failures", "data_that_wait"),
     ("failures", "roots_of"),
     ("recursion", "values_that_panic"),
+    ("recursion", "values_of_the_top"),
+    ("sequence", "of_data_that_panic"),
+    ("sequence", "a_program_that_panics"),
+    ("sequence", "what_the_program_of"),
 ];
 
 /// What such a test says to Miri, which otherwise runs it with the rest of its binary.

@@ -1,7 +1,7 @@
 //! The explanation of a run, and how it reads.
 
 use super::Limits;
-use std::fmt;
+use std::fmt::{self, Display};
 
 /// Why a run took as long as it did.
 ///
@@ -103,14 +103,14 @@ impl fmt::Display for Explanation {
         let limits = &self.limits;
         writeln!(
             f,
-            "{} tasks on {} workers took {}; no schedule of these bodies takes less than {} ({}): {:.0} % of what is possible.",
-            self.n_tasks,
-            self.n_workers,
+            "{} on {} took {}; no schedule of these bodies takes less than {} ({}): {:.0} % of what is possible.",
+            counted(self.n_tasks, "task"),
+            counted(self.n_workers, "worker"),
             time(self.length),
             time(limits.most()),
             match limits.area >= limits.path {
                 true => format!("the work of {}, on all its workers", limits.area_rank),
-                false => format!("a chain of {} tasks", limits.path_tasks.len()),
+                false => format!("a chain of {}", counted(limits.path_tasks.len(), "task")),
             },
             100.0 * self.efficiency,
         )?;
@@ -150,13 +150,38 @@ pub(super) fn part(of: impl Into<u128>, all: impl Into<u128>) -> f64 {
     }
 }
 
-/// Nanoseconds as people read them.
+/// One thing, several things.
+pub(super) fn counted(count: impl Display + PartialEq + From<u8>, one: &str) -> String {
+    let plural = if count == 1.into() { "" } else { "s" };
+    format!("{count} {one}{plural}")
+}
+
+/// Nanoseconds as people read them, in a unit of which they are less than a thousand when rounded.
 pub(super) fn time(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 * 1e-9;
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", seconds * 1e6),
-        1_000_000..1_000_000_000 => format!("{:.2} ms", seconds * 1e3),
+        1_000..999_950 => format!("{:.1} µs", seconds * 1e6),
+        999_950..999_995_000 => format!("{:.2} ms", seconds * 1e3),
         _ => format!("{seconds:.3} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_rounds_to_a_thousand_has_the_next_unit() {
+        let times = [999, 1_000, 999_949, 999_950, 999_994_999, 999_995_000];
+        let expected = [
+            "999 ns",
+            "1.0 µs",
+            "999.9 µs",
+            "1.00 ms",
+            "999.99 ms",
+            "1.000 s",
+        ];
+        assert_eq!(times.map(time), expected.map(String::from));
     }
 }

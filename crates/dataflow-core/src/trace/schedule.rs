@@ -50,6 +50,9 @@ impl Schedule {
     /// The trace that such a run would have left; the space says which tasks feed which.
     ///
     /// Costs n·log n for n tasks and edges.
+    ///
+    /// # Panics
+    /// If a worker beyond the first 65,536 ran a task.
     pub fn trace<S: TaskSpace>(mut self, space: &S) -> Trace {
         for slices in &mut self.workers {
             slices.sort_by_key(|slice| slice.span);

@@ -73,8 +73,19 @@ impl Trace {
     }
 }
 
+/// The number of a worker in its slices.
+fn worker_number(worker: usize) -> u16 {
+    match u16::try_from(worker) {
+        Ok(number) => number,
+        Err(_) => panic!("worker {worker} of a rank in a trace (65,536 are allowed)"),
+    }
+}
+
 impl RankTrace {
     /// What a rank did, from its workers' slices, each worker's in the order of time.
+    ///
+    /// # Panics
+    /// If a worker beyond the first 65,536 has slices.
     pub fn new(rank: Rank, span: Span, workers: Vec<Vec<Slice>>) -> RankTrace {
         let mut of_rank = RankTrace {
             rank,
@@ -85,7 +96,7 @@ impl RankTrace {
         for (worker, slices) in workers.into_iter().enumerate() {
             let begin = of_rank.slices.len();
             for slice in slices {
-                let worker = worker as u16;
+                let worker = worker_number(worker);
                 of_rank.slices.push(Slice { worker, ..slice });
                 of_rank.inputs.push(0);
             }
@@ -111,5 +122,25 @@ impl RankTrace {
             self.inputs.push(self.sources.len() as u32);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    /// Its slices were those of worker 0.
+    #[test]
+    fn a_worker_that_has_no_number_in_a_slice_is_refused() {
+        let of = |n_workers| {
+            let mut workers = vec![Vec::new(); n_workers];
+            workers[n_workers - 1].push(Slice::default());
+            RankTrace::new(Rank(0), Span::default(), workers)
+        };
+        assert_eq!(of(65_536).slices[0].worker, u16::MAX);
+        let refused = catch_unwind(|| of(65_537)).unwrap_err();
+        let text = refused.downcast::<String>().unwrap();
+        assert!(text.contains("worker 65536"), "{text}");
     }
 }

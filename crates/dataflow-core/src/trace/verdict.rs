@@ -9,7 +9,7 @@
 //! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
 
 use super::doing::OwnTimes;
-use super::explanation::{Explanation, part, time};
+use super::explanation::{Explanation, counted, part, time};
 use super::{At, Cause, Doing, Fate, Slice, Span, Trace};
 use std::collections::BTreeMap;
 
@@ -40,7 +40,10 @@ pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     };
     let missing = match told.missing {
         0 => String::new(),
-        n => format!("Only a part was recorded ({n} notes missing). "),
+        n => format!(
+            "Only a part was recorded ({} missing). ",
+            counted(n, "note")
+        ),
     };
     [
         missing,
