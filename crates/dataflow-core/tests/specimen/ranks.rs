@@ -4,7 +4,7 @@
 //! one out and delivers it. The real ones are in `dataflow-mpi`.
 
 use dataflow_core::port::{
-    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Terms,
+    Arrival, Block, Courier, Failure, Goods, Heap, Inbox, Line, Memory, Parcel, Terms, drop_quietly,
 };
 use dataflow_core::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -66,6 +66,16 @@ struct Bagged {
     /// Its place among those that get it, the root's being 0.
     place: usize,
     parcel: Arc<Parcel>,
+}
+
+impl Drop for Bagged {
+    /// Who has it last drops its data one by one: of two that panic as one collection drops them the second
+    /// would end the process.
+    fn drop(&mut self) {
+        if let Some(parcel) = Arc::get_mut(&mut self.parcel) {
+            parcel.flows.drain(..).for_each(drop_quietly);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -153,20 +163,17 @@ impl World {
                     .wrapping_mul(0x5851_f42d_4c95_7f2d)
                     .wrapping_add(0x1405_7b7e_f767_814f);
                 let chosen = (state.random >> 33) as usize % state.bag.len();
-                let Bagged {
-                    from,
-                    place,
-                    parcel,
-                } = state.bag.swap_remove(chosen);
+                let bagged = state.bag.swap_remove(chosen);
+                let (from, place, parcel) = (bagged.from, bagged.place, &bagged.parcel);
                 let to = parcel.to[place - 1];
-                self.pass_on(&mut state, (to, place), &parcel);
+                self.pass_on(&mut state, (to, place), parcel);
                 let inbox = state.inboxes[to.0 as usize].clone();
                 let sender = state.inboxes[from.0 as usize].clone();
                 state.in_hand = true;
                 drop(state);
                 if let Some(inbox) = inbox {
                     let arrived = &self.arrived[to.0 as usize];
-                    inbox.deliver(from, arrival(&parcel, arrived));
+                    inbox.deliver(from, arrival(parcel, arrived));
                 }
                 // Who posted it hears that it has left.
                 let hears = |sender: &Arc<dyn Inbox>| sender.follows_messages();
@@ -175,7 +182,7 @@ impl World {
                 {
                     sender.left(&parcel.task, &[to]);
                 }
-                drop(parcel);
+                drop(bagged);
                 state = self.state();
                 state.in_hand = false;
                 self.bell.notify_all();
