@@ -24,9 +24,7 @@ mod tile_loop;
 
 mod race;
 
-use clap::{Parser, ValueEnum};
-use dataflow::linalg::matrix::Format;
-use dataflow::linalg::scalar::Scalar;
+use clap::Parser;
 use race::{
     BACKENDS, Bench, Contestant, Dense, Entry, Ours, Outcome, Race, Routine, Shared, at_its_best,
     quartiles,
@@ -37,20 +35,8 @@ use tile_loop::{Style, TileLoop};
 /// GFLOP/s of tile Cholesky in f64, beside its peers.
 #[derive(Parser)]
 struct Settings {
-    /// Formats of our tiles
-    #[arg(long, value_delimiter = ',', default_value = "column-major")]
-    format: Vec<TileFormat>,
-    /// Orders of sub-tiles [default: the library's]
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    sub: Vec<u32>,
     #[command(flatten)]
     race: race::Settings,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TileFormat {
-    SubTiled,
-    ColumnMajor,
 }
 
 fn main() -> ExitCode {
@@ -85,8 +71,7 @@ fn measure_all(settings: &Settings) -> Outcome {
         }
         rows.push(race.run(settings.race.rounds(n))?);
     }
-    let usual = settings.format == [TileFormat::ColumnMajor] && settings.sub.is_empty();
-    settings.race.keep("cholesky", rows, usual)
+    settings.race.keep("cholesky", rows, true)
 }
 
 /// Every combination of backend, tile order and format that was asked for.
@@ -96,28 +81,11 @@ fn ours<'b>(
     room: &Shared,
     settings: &Settings,
 ) -> Outcome<Vec<Entry<'b>>> {
-    let subs: Vec<usize> = match &settings.sub[..] {
-        [] => vec![f64::SUB_TILE_ORDER],
-        subs => subs.iter().map(|&sub| sub as usize).collect(),
-    };
-    let formats = settings.format.iter().flat_map(|format| match format {
-        TileFormat::ColumnMajor => vec![Format::ColumnMajor],
-        TileFormat::SubTiled => subs
-            .iter()
-            .map(|&order| Format::SubTiled { order })
-            .collect(),
-    });
-    let formats: Vec<Format> = formats.collect();
     let mut entries = Vec::new();
     for &backend in BACKENDS {
         for nb in settings.race.tile_orders(ROUTINE, n) {
-            for &format in &formats {
-                let lie = match format {
-                    Format::ColumnMajor => "column-major".to_string(),
-                    Format::SubTiled { order } => format!("sub-tiles of {order}"),
-                    other => format!("{other:?}"),
-                };
-                let name = format!("dataflow, {backend}, nb {nb}, {lie}");
+            for (format, lie) in settings.race.formats() {
+                let name = format!("dataflow, {backend}, nb {nb}{lie}");
                 let layout = ROUTINE.layout(n, nb)?.with_format(format);
                 let ours = Ours::new(bench, ROUTINE, layout, backend, None, room);
                 entries.push(Entry::new(name, ours));

@@ -13,7 +13,7 @@
 //!
 //! A table for each routine and order: medians, half the distance of the quartiles, and shares of
 //! the peak, which is the faster of two large products on all threads in the same rounds.
-//! `--sweep` races tile orders, inner blocks and backends of ours instead of peers; the defaults
+//! `--sweep` races tile orders, formats, inner blocks and backends of ours instead of peers; the defaults
 //! are chosen from what it prints, by hand.
 //!
 //! # Law
@@ -116,17 +116,19 @@ fn ours<'b>(
     let mut entries = Vec::new();
     for &backend in BACKENDS {
         for nb in settings.race.tile_orders(routine, n) {
-            let layout = routine.layout(n, nb)?;
             let blocks = match (routine, &settings.ib[..]) {
                 (Routine::Geqrf, []) => vec![Some(qr::default_inner_block(nb))],
                 (Routine::Geqrf, blocks) => blocks.iter().map(|&ib| Some(ib as usize)).collect(),
                 _ => vec![None],
             };
-            for block in blocks {
-                let block_too = block.map_or(String::new(), |ib| format!(", ib {ib}"));
-                let name = format!("dataflow, {backend}, nb {nb}{block_too}");
-                let ours = Ours::new(bench, routine, layout, backend, block, room);
-                entries.push(Entry::new(name, ours));
+            for (format, lie) in settings.race.formats() {
+                let layout = routine.layout(n, nb)?.with_format(format);
+                for &block in &blocks {
+                    let block_too = block.map_or(String::new(), |ib| format!(", ib {ib}"));
+                    let name = format!("dataflow, {backend}, nb {nb}{lie}{block_too}");
+                    let ours = Ours::new(bench, routine, layout, backend, block, room);
+                    entries.push(Entry::new(name, ours));
+                }
             }
         }
     }

@@ -31,6 +31,8 @@ pub use routine::Routine;
 pub use statistics::{machine, quartiles};
 
 use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::Format;
+use dataflow::linalg::scalar::Scalar;
 use kept::{Row, Unit};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,6 +49,12 @@ pub struct Settings {
     /// Tile orders of ours [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     nb: Vec<u32>,
+    /// Formats of our tiles
+    #[arg(long, value_delimiter = ',', default_value = "column-major")]
+    format: Vec<TileFormat>,
+    /// Orders of sub-tiles [default: the library's]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    sub: Vec<u32>,
     /// Rounds that count
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -64,6 +72,12 @@ pub struct Settings {
     bench: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TileFormat {
+    SubTiled,
+    ColumnMajor,
+}
+
 impl Settings {
     /// Without `--bench` cargo only wants to see that it runs.
     pub fn is_quick(&self) -> bool {
@@ -71,10 +85,11 @@ impl Settings {
     }
 
     /// Keeps the rows of a bench, unless it was quick, a sweep, or told something that the library
-    /// chooses: how many threads, tile orders, or what is not `usual` of the bench's own.
+    /// chooses: how many threads, tile orders, formats, or what is not `usual` of the bench's own.
     pub fn keep(&self, bench: &str, rows: Vec<Row>, usual: bool) -> Outcome {
-        let chosen = usual && self.nb.is_empty() && self.threads.is_none();
-        if chosen && !self.is_quick() && !self.sweep {
+        let format = self.format == [TileFormat::ColumnMajor] && self.sub.is_empty();
+        let usual = usual && format && self.nb.is_empty() && self.threads.is_none();
+        if usual && !self.is_quick() && !self.sweep {
             kept::keep(bench, machine(), rows)?;
         }
         Ok(())
@@ -96,6 +111,27 @@ impl Settings {
             [] => vec![routine.default_tile_order(n)],
             orders => orders.iter().map(|&nb| nb as usize).collect(),
         }
+    }
+
+    /// The formats of our tiles, and what to add to a contestant's name.
+    pub fn formats(&self) -> Vec<(Format, String)> {
+        let subs: Vec<usize> = match &self.sub[..] {
+            [] => vec![f64::SUB_TILE_ORDER],
+            subs => subs.iter().map(|&sub| sub as usize).collect(),
+        };
+        let named = |format: &TileFormat| match format {
+            TileFormat::ColumnMajor => vec![(Format::ColumnMajor, String::new())],
+            TileFormat::SubTiled => subs
+                .iter()
+                .map(|&order| {
+                    (
+                        Format::SubTiled { order },
+                        format!(", sub-tiles of {order}"),
+                    )
+                })
+                .collect(),
+        };
+        self.format.iter().flat_map(named).collect()
     }
 
     /// How many rounds count for matrices of order `n`.
