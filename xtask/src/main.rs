@@ -70,7 +70,7 @@ cargo xtask COMMAND
                                 and grids of ranks; counts and largest ratios (minutes)
          --programs             LAPACK's own test programs instead, through this library's names: LIN for GE, PO, TR
                                 and LS, BLAS 3; tiles of 7 and 13 (minutes; Debian's source package, gfortran)
-  weather [--seeds N]           simulated networks by seed, 10,000 of them if not said otherwise: random graphs,
+  weather [--seeds N]           simulated networks by seed, 1,000 of them if not said otherwise: random graphs,
                                 Cholesky and Task Bench on 2 to 5 ranks (minutes)
   loom [FILTER]                 every interleaving of the concurrent structures, bounded to three preemptions, in some
                                 to four (minutes; LOOM_MAX_PREEMPTIONS=5 bounds all to five, however long that takes)
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(parsed("lapack --programs"), Ok(programs));
         assert_eq!(parsed("platforms"), Ok(Command::Platforms));
         assert_eq!(parsed("release"), Ok(Command::Release));
-        assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 10_000 }));
+        assert_eq!(parsed("weather"), Ok(Command::Weather { seeds: 1_000 }));
         assert_eq!(parsed("repeat"), Ok(Command::Repeat { times: 1000 }));
         assert_eq!(
             parsed("repeat --times 50"),

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Seeds if none are asked for.
-pub const SEEDS: u64 = 10_000;
+pub const SEEDS: u64 = 1_000;
 
 /// By name, how cargo is asked for the tests.
 const SWEEPS: [(&str, [&str; 2]); 2] = [
