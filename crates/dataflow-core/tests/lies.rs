@@ -7,6 +7,7 @@ mod specimen;
 
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::space::Independent;
 use dataflow_core::{Error, error::Kind, run, run_across};
 use specimen::forgetful::Forgetful;
 use specimen::ranks::on_ranks;
@@ -888,6 +889,22 @@ fn a_task_placed_elsewhere_is_told() {
         Kind::NoSuchRank,
         &["task: 1", "rank 1"],
     );
+}
+
+#[test]
+fn tasks_dealt_out_to_more_ranks_than_there_are_are_refused_and_not_left_out() {
+    let space = Independent::new("squares", 100, |_| Ok(()));
+    assert!(run(&space.clone().across(1), &Inline).is_ok());
+    let error = run(&space.clone().across(3), &Inline).unwrap_err();
+    assert_eq!(error.kind(), Kind::NoSuchRank);
+    let text = error.to_string();
+    assert!(
+        text.contains("squares") && text.contains("3 ranks, and there are 1"),
+        "{text}"
+    );
+    let fault = verify(&space.clone().across(3), 2).unwrap_err().to_string();
+    assert!(fault.contains("3 ranks, and there are 2"), "{fault}");
+    verify(&space.across(3), 3).unwrap();
 }
 
 #[test]

@@ -258,7 +258,10 @@ fn ask<T: TaskName>(
 ) -> (Description, Result<u64, Error>) {
     let mut description = None;
     let told = AssertUnwindSafe(|| {
-        description = Some(space.about());
+        let about = space.about();
+        let missing = about.lacks_ranks(n_ranks);
+        description = Some(about);
+        missing.map_or(Ok(()), |text| Err(Error::no_such_rank(text)))?;
         verify_if_asked(space, n_ranks)?;
         Ok(space.counted(rank))
     });

@@ -24,6 +24,8 @@ pub struct Description {
     name: String,
     parameters: Vec<(String, String)>,
     classes: Vec<Class>,
+    /// How many ranks the tasks were dealt out to, if the space says so.
+    n_ranks: Option<u64>,
 }
 
 /// A class of tasks.
@@ -89,6 +91,14 @@ impl Description {
         self
     }
 
+    /// Says that tasks were dealt out to so many ranks: fewer cannot run the space, for nobody would
+    /// run the tasks of those that are not there. Without it nothing is known of tasks on such ranks
+    /// until an edge leads to one, and tasks without edges are left out.
+    pub fn ranks(&mut self, n_ranks: u64) -> &mut Self {
+        self.n_ranks = self.n_ranks.max(Some(n_ranks));
+        self
+    }
+
     /// Adds the next class and returns a builder for its flows.
     pub fn class(&mut self, name: impl Into<String>) -> ClassBuilder<'_> {
         self.classes.push(Class {
@@ -101,8 +111,9 @@ impl Description {
         }
     }
 
-    /// Appends the parameters and classes of another space.
+    /// Appends the parameters and classes of another space, on as many ranks as either needs.
     pub(super) fn append(&mut self, other: &mut Description) {
+        self.n_ranks = self.n_ranks.max(other.n_ranks);
         self.parameters.append(&mut other.parameters);
         self.classes.append(&mut other.classes);
     }
@@ -143,6 +154,15 @@ impl Description {
     /// The classes, by index.
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// What to say where these ranks are fewer than the tasks were dealt out to.
+    pub(crate) fn lacks_ranks(&self, n_ranks: u32) -> Option<String> {
+        let needed = self.n_ranks.filter(|&needed| needed > n_ranks.into())?;
+        Some(format!(
+            "space {:?} deals its tasks out to {needed} ranks, and there are {n_ranks}: those of the others would be left out",
+            self.name
+        ))
     }
 
     /// What all ranks of a run must agree on.

@@ -38,7 +38,8 @@ impl<F: Fn(u64) -> Result<(), TaskError> + Sync> Independent<F> {
         }
     }
 
-    /// The same, its tasks dealt out to so many ranks in turn: as many as run it.
+    /// The same, its tasks dealt out to so many ranks in turn: as many as run it. Fewer refuse it
+    /// ([`Kind::NoSuchRank`](crate::error::Kind::NoSuchRank)).
     ///
     /// ```
     /// use dataflow_core::{prelude::*, space::Independent};
@@ -64,7 +65,9 @@ impl<F: Fn(u64) -> Result<(), TaskError> + Sync> TaskSpace for Independent<F> {
     fn describe(&self, about: &mut Description) {
         about.name(self.name).parameter("count", self.count);
         if self.n_ranks > 1 {
-            about.parameter("ranks", self.n_ranks);
+            about
+                .parameter("ranks", self.n_ranks)
+                .ranks(self.n_ranks.into());
         }
         about.class(self.name);
     }

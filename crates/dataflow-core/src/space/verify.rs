@@ -74,7 +74,9 @@ pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
 /// kind of datum; that every flow that is read or updated is fed once; that a datum which is taken from
 /// a slot for updating is taken by one task, and that it or a version made of it is brought to a slot, and
 /// to each slot one datum at most; that `roots` and `count` are right; and that there is no cycle. Which
-/// version is brought back is the space's affair: a task may change a copy that nobody else gets.
+/// version is brought back is the space's affair: a task may change a copy that nobody else gets. Tasks on
+/// ranks beyond these are found by the edges that lead there, or if the space
+/// [says](Description::ranks) to how many ranks it deals them out.
 ///
 /// # Errors
 /// The first contradiction found; or that there are no ranks, or more than can be named or noted: each
@@ -149,9 +151,11 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
 
 /// Reads all that a space says.
 fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph, Contradiction> {
+    let about = space.about();
+    about.lacks_ranks(n_ranks).map_or(Ok(()), fault)?;
     let mut numbering = Numbering {
         space,
-        about: space.about(),
+        about,
         numbers: HashMap::new(),
         names: Vec::new(),
         tasks: Vec::new(),

@@ -140,6 +140,7 @@ impl Layout {
     pub(crate) fn describe(&self, about: &mut Description) {
         about.parameter("n", self.cols).parameter("nb", self.nb);
         about.parameter("grid", self.distribution);
+        about.ranks(self.distribution.n_ranks() as u64);
         about.parameter("stored", format!("{:?}", self.structure));
     }
 
