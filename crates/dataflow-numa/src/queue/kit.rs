@@ -256,20 +256,18 @@ impl<'s, 'p> Visit<'s, 'p> {
     }
 
     /// The rings into which an idle worker may look this time: all within reach, once its patience is
-    /// at an end.
+    /// at an end. Who has waited in vain has none left, and no reach: those who might come for it may wait, too.
     pub fn rings(&mut self) -> &'s [Ring] {
         let (anew, patience) = (std::mem::take(&mut self.busy), self.kit.policy.patience);
         if anew {
             self.takes_all = self.kit.takes_all;
         }
         let Kit { crew, worker, .. } = *self.kit;
-        let rings = match self.takes_all {
+        let is_patient = self.kit.idle_round(anew, patience) < patience;
+        match self.takes_all {
             true => crew.all_rings(worker),
+            false if is_patient => &crew.rings(worker)[..1],
             false => crew.rings(worker),
-        };
-        match self.kit.idle_round(anew, patience) < patience {
-            true => &rings[..1],
-            false => rings,
         }
     }
 

@@ -269,7 +269,10 @@ mod tests {
     /// While another pulls roots nothing can wait for a worker, so that is no leave.
     #[test]
     fn whoever_waits_in_a_body_takes_a_task_from_beyond_its_reach_and_nobody_else_does() {
-        for policy in ["distance-no-steal", "distance,own", "priority,own"] {
+        // Patience kept it from all but its own NUMA node, for as long as it pleased.
+        let patient = ["distance,patience=1000000", "priority,patience=1000000"];
+        let near = ["distance-no-steal", "distance,own", "priority,own"];
+        for policy in near.into_iter().chain(patient) {
             let policy: Policy = policy.parse().unwrap();
             let crew = crew(&in_a_row(&[1, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
