@@ -18,6 +18,9 @@
 use crate::Answer;
 use std::fmt;
 
+/// The kernel reads a bit for each number up to the highest; Linux is built for 1,024 NUMA nodes at most.
+const MOST_NODES: usize = 1 << 16;
+
 /// Why pages were not asked about or placed. The program is right without; it only knows less.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,6 +43,11 @@ pub enum PagesError {
     },
     /// No NUMA node was named.
     NoNode,
+    /// No system numbers a NUMA node so high: each has to be below 65,536.
+    TooHigh {
+        /// Its number.
+        node: usize,
+    },
     /// The kernel refused.
     Refused {
         /// The system call.
@@ -70,6 +78,10 @@ impl fmt::Display for PagesError {
                 "{length} bytes from {address:#x} on are no whole pages (of {page} bytes)"
             ),
             PagesError::NoNode => f.write_str("pages cannot be spread over no NUMA node at all"),
+            PagesError::TooHigh { node } => write!(
+                f,
+                "there is no NUMA node {node} (their numbers are below {MOST_NODES})"
+            ),
             PagesError::Refused {
                 call,
                 nodes,
@@ -135,14 +147,29 @@ pub enum Wish<'a> {
     Interleave(&'a [usize]),
 }
 
+impl Wish<'_> {
+    /// The NUMA nodes that it names.
+    fn nodes(&self) -> &[usize] {
+        match self {
+            Wish::FirstTouch => &[],
+            Wish::Prefer(node) => std::slice::from_ref(node),
+            Wish::Interleave(nodes) => nodes,
+        }
+    }
+}
+
 /// Tells the kernel where the pages of `memory` shall lie. Pages that are there already stay.
 ///
 /// # Errors
 /// If the memory does not consist of whole pages, if a NUMA node does not exist or may not be
 /// used, or if the system cannot or does not want to.
 pub fn place(memory: &mut [u8], wish: Wish) -> Result<(), PagesError> {
+    let nodes = wish.nodes();
     if matches!(wish, Wish::Interleave([])) {
         return Err(PagesError::NoNode);
+    }
+    if let Some(&node) = nodes.iter().find(|&&node| node >= MOST_NODES) {
+        return Err(PagesError::TooHigh { node });
     }
     if memory.is_empty() {
         return Ok(());
@@ -211,10 +238,11 @@ mod kernel {
     }
 
     pub fn place(memory: &mut [u8], wish: Wish) -> Result<(), PagesError> {
-        let (mode, nodes) = match &wish {
-            Wish::FirstTouch => (libc::MPOL_DEFAULT, &[][..]),
-            Wish::Prefer(node) => (libc::MPOL_PREFERRED, std::slice::from_ref(node)),
-            Wish::Interleave(nodes) => (libc::MPOL_INTERLEAVE, *nodes),
+        let nodes = wish.nodes();
+        let mode = match wish {
+            Wish::FirstTouch => libc::MPOL_DEFAULT,
+            Wish::Prefer(_) => libc::MPOL_PREFERRED,
+            Wish::Interleave(_) => libc::MPOL_INTERLEAVE,
         };
         let words = nodes.iter().max().map_or(0, |last| last / BITS + 1);
         let mut mask: Vec<c_ulong> = vec![0; words];
@@ -372,5 +400,36 @@ mod tests {
             Err(PagesError::NoNode)
         );
         assert_eq!(place(&mut [], Wish::Prefer(0)), Ok(()));
+    }
+
+    /// The mask that the kernel reads has a bit for each number: memory for it ended the process.
+    #[test]
+    fn a_numa_node_that_no_system_has_is_refused_before_a_mask_is_made_for_it() {
+        let mut memory = vec![0; 2 * size()];
+        let first = memory.as_ptr().align_offset(size());
+        let page = &mut memory[first..first + size()];
+        for node in [MOST_NODES, 1 << 44, usize::MAX] {
+            for wish in [Wish::Prefer(node), Wish::Interleave(&[0, node])] {
+                let error = place(page, wish).unwrap_err();
+                assert_eq!(error, PagesError::TooHigh { node });
+                assert!(error.to_string().contains("65536"), "{error}");
+            }
+        }
+        let topology = Topology::new(
+            [0, 1]
+                .map(|at| crate::topology::Core {
+                    numa_node: at,
+                    package: 0,
+                    pus: vec![at],
+                })
+                .to_vec(),
+            [0, usize::MAX]
+                .map(|os_index| crate::topology::NumaNode { os_index })
+                .to_vec(),
+            None,
+        );
+        for placing in [crate::Placing::Near, crate::Placing::Interleaved] {
+            HugePages::on(&topology, placing).allocate(4 << 20);
+        }
     }
 }
