@@ -132,6 +132,12 @@ impl Pool {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Whether no thread looks at the offers, or changes them.
+    #[cfg(test)]
+    pub fn are_offers_free(&self) -> bool {
+        self.offers.try_lock().is_ok()
+    }
+
     /// All workers may enter the job until it is over.
     pub fn execute(&self, job: &Arc<Job>) {
         self.while_offered(job, |_| {
@@ -172,7 +178,9 @@ impl Backlog for Pool {
         let has_words = |offer: &Arc<OfferedJob>| {
             !offer.job.is_over() && offer.queues.has_words_on(numa_node, &self.crew)
         };
-        self.offers().iter().any(has_words)
+        // A user's scheduler is asked, and jobs may end meanwhile: not under the lock.
+        let offers = self.offers().clone();
+        offers.iter().any(has_words)
     }
 
     fn has_mail(&self) -> bool {

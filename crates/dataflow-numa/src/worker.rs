@@ -163,7 +163,9 @@ impl<'p> Worker<'p> {
     fn refresh(&mut self) {
         let edition = self.pool.edition();
         if edition != self.edition {
-            self.offers.clone_from(&self.pool.offers());
+            // The last of a job's queues may go here, a user's with them: not under the lock.
+            self.offers.clear();
+            self.offers.extend_from_slice(&self.pool.offers());
             self.edition = edition;
         }
     }
@@ -217,11 +219,14 @@ impl<'p> Worker<'p> {
 mod tests {
     use super::*;
     use crate::place::Bind;
-    use crate::policy::Policy;
+    use crate::policy::{Crew, Policy, Ready, ReadyQueue, Scheduler};
+    use crate::queue::Backlog;
+    use crate::sync::held;
     use crate::topology::Topology;
     use dataflow_core::port::{Executor, Inline, Job};
     use dataflow_core::space::Independent;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, OnceLock, Weak};
     use std::thread;
 
     /// Its roots may keep a worker for long: it must not be the wake-up that is under way meanwhile.
@@ -374,6 +379,81 @@ mod tests {
             assert!(!has_slept());
         };
         Bedtime::new(look).run();
+    }
+
+    /// Queues of a user's that note whether the pool is free when they are asked and dropped.
+    #[derive(Clone, Debug, Default)]
+    struct Onlooker {
+        pool: Arc<OnceLock<Weak<Pool>>>,
+        seen: Arc<Mutex<Vec<(&'static str, bool)>>>,
+    }
+
+    impl Onlooker {
+        fn look(&self, when: &'static str) {
+            let pool = self.pool.get().and_then(Weak::upgrade);
+            let is_free = pool.is_some_and(|pool| pool.are_offers_free());
+            held(&self.seen).push((when, is_free));
+        }
+    }
+
+    struct Onlooking(Onlooker);
+
+    impl Scheduler for Onlooker {
+        fn name(&self) -> &str {
+            "onlooker"
+        }
+        fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+            Box::new(Onlooking(self.clone()))
+        }
+    }
+
+    impl ReadyQueue for Onlooking {
+        fn push(&self, _: usize, _: Ready) {}
+        fn take(&self, _: usize) -> Option<Ready> {
+            None
+        }
+        fn is_empty(&self) -> bool {
+            self.0.look("asked");
+            true
+        }
+    }
+
+    impl Drop for Onlooking {
+        fn drop(&mut self) {
+            self.0.look("dropped");
+        }
+    }
+
+    /// What a user's code did there that needed the pool, as a run does, waited for itself.
+    #[test]
+    fn a_users_queues_are_asked_and_dropped_while_jobs_may_come_and_go() {
+        struct Probe(Arc<Pool>);
+        impl Executor for Probe {
+            fn n_workers(&self) -> usize {
+                1
+            }
+            fn execute(&self, job: &Arc<Job>) {
+                let Probe(pool) = self;
+                let mut worker = Worker::new(pool, 0);
+                let offer = Arc::new(OfferedJob::new(job, pool.policy(), pool.crew()));
+                pool.offers().push(offer);
+                assert!(!pool.has_words_on(0));
+                worker.refresh();
+                pool.offers().clear();
+                worker.edition = UNREAD;
+                worker.refresh();
+                Inline.execute(job);
+            }
+        }
+        let topology = Topology::flat(&[0]);
+        let places = Bind::None.places(&topology, 1);
+        let onlooker = Onlooker::default();
+        let policy = Policy::custom(Arc::new(onlooker.clone()));
+        let probe = Probe(Arc::new(Pool::new(&topology, places, policy, false)));
+        onlooker.pool.get_or_init(|| Arc::downgrade(&probe.0));
+        let job = Independent::new("any", 1, |_| Ok(()));
+        dataflow_core::run(&job, &probe).unwrap();
+        assert_eq!(*held(&onlooker.seen), [("asked", true), ("dropped", true)]);
     }
 
     /// It would be sent away again and again, until the last of the others has left.

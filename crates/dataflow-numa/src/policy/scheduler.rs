@@ -83,6 +83,8 @@ pub trait Scheduler: Send + Sync + std::fmt::Debug {
 /// and no worker is given a task for a second, while none has one; in
 /// [virtual time](crate::simulate) after a thousand looks for each worker, while no task runs.
 ///
+/// They are dropped by whoever held them last: the caller of the run or a worker, also after the run has returned.
+///
 /// # Examples
 /// See [`Scheduler`], and [`Crew`](Crew#examples) for one that knows of NUMA nodes.
 pub trait ReadyQueue: Send + Sync {
