@@ -17,6 +17,9 @@ use dataflow_core::port::{Hint, Ready};
 
 /// Makes the queues of each job; given to [`Policy::custom`](super::Policy::custom).
 ///
+/// What it is told of a task are an opaque word, class, priority and where the data lie, never the task's name:
+/// what else it is to go by the space encodes in the priority.
+///
 /// ```
 /// use dataflow_numa::policy::{Crew, Policy, Ready, ReadyQueue, Scheduler};
 /// use dataflow_numa::Workers;
