@@ -374,7 +374,8 @@ impl Topology {
     pub fn part(&self, part: usize, n_parts: usize) -> Topology {
         assert!(part < n_parts, "part {part} of {n_parts}");
         let pieces = self.pieces(n_parts);
-        let cut = |part: usize| part * pieces.len() / n_parts;
+        // At most as many as there are pieces; the product may be more than a `usize` holds.
+        let cut = |part: usize| (part as u128 * pieces.len() as u128 / n_parts as u128) as usize;
         let (first, end) = (cut(part), cut(part + 1).max(cut(part) + 1));
         match self.restricted_to(&pieces[first..end].concat()) {
             Ok(part) => part,

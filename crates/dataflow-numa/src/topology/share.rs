@@ -321,4 +321,18 @@ mod tests {
             "{granted:?} {allowed:?}"
         );
     }
+
+    /// Their product ran over: the last of so many parts was the first.
+    #[test]
+    fn of_however_many_parts_the_last_has_the_last_core() {
+        let topology = Topology::flat(&[0, 1, 2, 3]);
+        for n_parts in [4, 1 << 63, usize::MAX] {
+            assert_eq!(topology.part(n_parts - 1, n_parts).cores()[0].pus, [3]);
+            let local = LocalRank {
+                rank: n_parts - 1,
+                n_ranks: n_parts,
+            };
+            assert_eq!(part(topology.clone(), None, local).cores()[0].pus, [3]);
+        }
+    }
 }
