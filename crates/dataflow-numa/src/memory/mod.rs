@@ -12,7 +12,7 @@
 mod arena;
 
 use crate::pages::{self, Wish};
-use crate::pin::current_pu;
+use crate::pin::{MOST_PUS, current_pu};
 use crate::topology::Topology;
 use arena::Arena;
 use dataflow_core::port::{Block, Memory};
@@ -144,6 +144,8 @@ impl fmt::Debug for HugePages {
 fn nodes_of_pus(topology: &Topology) -> Arc<[Option<usize>]> {
     let cores = topology.cores().iter();
     let sites = cores.flat_map(|core| core.pus.iter().map(|&pu| (pu, core.numa_node)));
+    // No thread runs on any other.
+    let sites = sites.filter(|&(pu, _)| pu < MOST_PUS);
     let n_pus = sites.clone().map(|(pu, _)| pu + 1).max().unwrap_or(0);
     let mut nodes = vec![None; n_pus];
     sites.for_each(|(pu, node)| nodes[pu] = Some(node));
@@ -197,6 +199,7 @@ impl RegionSite {
 mod tests {
     use super::*;
     use crate::crew::tests::machine;
+    use crate::topology::{Core, NumaNode};
 
     #[test]
     fn on_one_node_every_block_lies_there_and_the_kernel_is_not_asked() {
@@ -216,6 +219,21 @@ mod tests {
             HugePages::on(&topology, Placing::Interleaved).arenas.len(),
             1
         );
+    }
+
+    /// A table up to the highest number had no memory.
+    #[test]
+    fn a_pu_that_no_system_has_takes_no_memory() {
+        let core = |(numa_node, pu)| Core {
+            numa_node,
+            package: 0,
+            pus: vec![pu],
+        };
+        let cores = [3, MOST_PUS, 1 << 60, usize::MAX].into_iter().enumerate();
+        let nodes = (0..4).map(|os_index| NumaNode { os_index }).collect();
+        let topology = Topology::new(cores.map(core).collect(), nodes, None);
+        let memory = HugePages::on(&topology, Placing::Near);
+        assert_eq!(*memory.nodes_of_pus, [None, None, None, Some(0)]);
     }
 
     /// A made-up second node; what the kernel says counts, not what was wished.
