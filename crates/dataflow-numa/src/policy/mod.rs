@@ -208,6 +208,8 @@ impl Policy {
     ///   They wait as long as a body takes, even if other workers are idle; bodies must not wait for one
     ///   another.
     ///
+    /// One more is put in order among those that are kept: what is the least urgent of so many moves them all.
+    ///
     /// Only successors are kept: not roots, nor tasks whose inputs come from another rank, nor what becomes
     /// ready on the worker that runs the program of a scope.
     pub fn keep(self, tasks: usize) -> Self {
