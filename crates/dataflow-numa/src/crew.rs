@@ -5,7 +5,7 @@
 //! workers do not each keep a list of all. Only the first few are within reach. A NUMA node without
 //! workers has a stand-in: the nearest one with workers, by its own row.
 
-use crate::nearest::{Ring, rings};
+use crate::nearest::{Ring, by_numa_node, rings_around};
 use crate::topology::Topology;
 use std::fmt;
 
@@ -99,26 +99,27 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// Worker `w` sits on NUMA node `numa_nodes[w]`.
+    /// Worker `w` sits on NUMA node `numa_nodes[w]`. The rings of `n` NUMA nodes hold `n` times all workers.
     pub(crate) fn new(topology: &Topology, numa_nodes: &[usize], reach: Reach) -> Self {
         let nodes = 0..topology.n_numa_nodes();
+        let workers = by_numa_node(topology, numa_nodes);
+        let is_crewed = |node: &usize| !workers[*node].is_empty();
         let around = |node| -> Box<[Ring]> {
-            let Some(first) = numa_nodes.iter().position(|&other| other == node) else {
-                return Box::default();
-            };
-            let mut rings = rings(topology, numa_nodes, first);
-            rings[0].workers.insert(0, first);
-            rings.into()
+            match is_crewed(&node) {
+                true => rings_around(topology, &workers, node).into(),
+                false => Box::default(),
+            }
         };
-        let on = |node| (0..numa_nodes.len()).filter(move |&worker| numa_nodes[worker] == node);
         let row = |from| nodes.clone().map(move |to| topology.distance(from, to));
         let stand_in = |node: usize| {
-            let crewed = nodes.clone().filter(|node| numa_nodes.contains(node));
-            let nearest = crewed.min_by_key(|&other| {
-                let distance = topology.distance(node, other);
-                (node != other, distance, other)
-            });
-            nearest.unwrap_or(node)
+            let distance = |other: &usize| (topology.distance(node, *other), *other);
+            match is_crewed(&node) {
+                true => node,
+                false => {
+                    let crewed = nodes.clone().filter(is_crewed);
+                    crewed.min_by_key(distance).unwrap_or(node)
+                }
+            }
         };
         Crew {
             rings: nodes.clone().map(around).collect(),
@@ -127,9 +128,9 @@ impl Crew {
                 Reach::Adjacent => 2,
                 Reach::All => usize::MAX,
             },
-            workers: nodes.clone().map(|node| on(node).collect()).collect(),
             stand_ins: nodes.clone().map(stand_in).collect(),
             rows: nodes.clone().map(|from| row(from).collect()).collect(),
+            workers: workers.into_iter().map(Box::from).collect(),
             numa_nodes: numa_nodes.into(),
         }
     }
@@ -187,15 +188,20 @@ impl Crew {
         std::iter::once(self.numa_node(worker)).chain(others.copied())
     }
 
-    /// The NUMA nodes whose workers take from this one: itself, then by their distance to it.
-    pub(crate) fn takers(&self, node: usize) -> Vec<usize> {
-        let takes = |&other: &usize| {
-            let somebody = self.workers_on(other).first();
-            somebody.is_some_and(|&worker| self.reach(worker).any(|reached| reached == node))
+    /// By NUMA node: those whose workers take from it, itself first, then by their distance to it.
+    pub(crate) fn takers(&self) -> Box<[Box<[usize]>]> {
+        let mut takers = vec![Vec::new(); self.n_numa_nodes()];
+        for (home, workers) in self.workers.iter().enumerate() {
+            let somebody = workers.first();
+            for reached in somebody.into_iter().flat_map(|&worker| self.reach(worker)) {
+                takers[reached].push(home);
+            }
+        }
+        let sorted = |(node, mut takers): (usize, Vec<usize>)| {
+            takers.sort_by_key(|&home| (home != node, self.distance(home, node), home));
+            takers.into()
         };
-        let mut takers: Vec<usize> = (0..self.n_numa_nodes()).filter(takes).collect();
-        takers.sort_by_key(|&other| (other != node, self.distance(other, node), other));
-        takers
+        takers.into_iter().enumerate().map(sorted).collect()
     }
 }
 
@@ -239,7 +245,7 @@ pub(crate) mod tests {
         assert_eq!(reach(Reach::Own), [0]);
         assert_eq!(reach(Reach::Adjacent), [0, 1]);
         assert_eq!(reach(Reach::All), [0, 1, 2, 3]);
-        let takers = |reach, node| crew(&topology, reach).takers(node);
+        let takers = |reach, node: usize| crew(&topology, reach).takers()[node].to_vec();
         assert_eq!(takers(Reach::Own, 1), [1]);
         assert_eq!(takers(Reach::Adjacent, 1), [1, 0, 2]);
         assert_eq!(takers(Reach::All, 3), [3, 2, 1, 0]);
@@ -251,8 +257,8 @@ pub(crate) mod tests {
         let topology = machine(&[1, 1, 1], |from, to| 10 + at[from].abs_diff(at[to]));
         let crew = crew(&topology, Reach::Adjacent);
         assert_eq!(crew.reach(1).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(crew.takers(1), [1, 2, 0]);
-        assert_eq!(crew.takers(0), [0]);
+        assert_eq!(*crew.takers()[1], [1, 2, 0]);
+        assert_eq!(*crew.takers()[0], [0]);
     }
 
     /// A list of all others for each of 3,000 workers took 113 MB.

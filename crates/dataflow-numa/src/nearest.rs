@@ -33,19 +33,38 @@ pub struct Ring {
 /// ```
 #[track_caller]
 pub fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ring> {
-    let own = numa_nodes[worker];
-    let of = |node| move |&other: &usize| numa_nodes[other] == node && other != worker;
-    let workers = |node| (0..numa_nodes.len()).filter(of(node));
+    let workers = by_numa_node(topology, numa_nodes);
+    let mut rings = rings_around(topology, &workers, numa_nodes[worker]);
+    rings[0].workers.retain(|&other| other != worker);
+    rings
+}
+
+/// The workers of each NUMA node, in order.
+pub(crate) fn by_numa_node(topology: &Topology, numa_nodes: &[usize]) -> Vec<Vec<usize>> {
+    let mut workers = vec![Vec::new(); topology.n_numa_nodes()];
+    for (worker, &node) in numa_nodes.iter().enumerate() {
+        if let Some(workers) = workers.get_mut(node) {
+            workers.push(worker);
+        }
+    }
+    workers
+}
+
+/// The rings around the workers of NUMA node `own`, themselves in the first, if these `workers` sit on each.
+pub(crate) fn rings_around(topology: &Topology, workers: &[Vec<usize>], own: usize) -> Vec<Ring> {
     let home = Ring {
         queues: Vec::new(),
-        workers: workers(own).collect(),
+        workers: workers[own].clone(),
     };
-    let others = groups(topology, numa_nodes, own)
-        .into_iter()
-        .map(|group| Ring {
-            workers: group.iter().flat_map(|&node| workers(node)).collect(),
-            queues: group,
-        });
+    let groups = groups_around(topology, own, |node| !workers[node].is_empty());
+    let others = groups.into_iter().map(|group| Ring {
+        workers: group
+            .iter()
+            .flat_map(|&node| &workers[node])
+            .copied()
+            .collect(),
+        queues: group,
+    });
     std::iter::once(home).chain(others).collect()
 }
 
@@ -56,10 +75,19 @@ pub fn rings(topology: &Topology, numa_nodes: &[usize], worker: usize) -> Vec<Ri
 /// If there is no such NUMA node.
 #[track_caller]
 pub fn groups(topology: &Topology, numa_nodes: &[usize], from: usize) -> Vec<Vec<usize>> {
+    let workers = by_numa_node(topology, numa_nodes);
+    groups_around(topology, from, |node| !workers[node].is_empty())
+}
+
+fn groups_around(
+    topology: &Topology,
+    from: usize,
+    has_workers: impl Fn(usize) -> bool,
+) -> Vec<Vec<usize>> {
     let n = topology.n_numa_nodes();
     let behind = |node: usize| (node + n - from) % n;
     let mut others: Vec<(u32, usize)> = (0..n)
-        .filter(|node| *node != from && numa_nodes.contains(node))
+        .filter(|&node| node != from && has_workers(node))
         .map(|node| (topology.distance(from, node), node))
         .collect();
     others.sort_unstable_by_key(|&(distance, node)| (distance, behind(node)));

@@ -265,7 +265,9 @@ impl Costs {
 
 /// Runs a space on workers at the given places of a machine, in virtual time. Bodies are not run.
 ///
-/// Some microseconds of real time a task, more with patience; memory for the tasks that wait.
+/// Some microseconds of real time a task on a small machine, more with patience; each task that begins or
+/// ends asks idle workers, so it takes longer in proportion to the NUMA nodes that have some. Before that tables
+/// are made, for `n` nodes `n` times as large as the list of workers. Memory for these and the tasks that wait.
 ///
 /// # Errors
 /// If a cost is missing or no cost, there are no workers or more than [`MANY_INSIDE`], one sits on a NUMA node that the
@@ -358,14 +360,14 @@ fn play<S: TaskSpace>(
     }
     let classes = costs.of(&about)?;
     let round = nanoseconds(costs.round);
-    let lanes = || Lanes::new(topology, places, policy, round, costs.remote_byte);
+    let lanes = Lanes::new(topology, places, policy, round, costs.remote_byte);
 
     let homes = asked(|| Homes::of(space, Rank(0)))?;
-    let machine = VirtualMachine::new(lanes(), Vec::new());
-    let initialise = Initialise::new(&machine, homes.len(), nanoseconds(costs.initialise));
-    run(&Erased::new(&initialise), &machine)?;
+    let before = VirtualMachine::new(lanes, Vec::new());
+    let initialise = Initialise::new(&before, homes.len(), nanoseconds(costs.initialise));
+    run(&Erased::new(&initialise), &before)?;
 
-    let machine = VirtualMachine::new(lanes(), initialise.nodes());
+    let machine = VirtualMachine::new(before.lanes().anew(), initialise.nodes());
     let bytes = |_, _| costs.bytes;
     let body = |task: S::Task| machine.spend(task.class(), classes[task.class()]);
     let phantom = asked(|| Phantom::of(space))?;

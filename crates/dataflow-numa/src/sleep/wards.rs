@@ -23,15 +23,14 @@ pub(crate) struct Wards {
 impl Wards {
     /// One ward if all workers may take all words, else one per NUMA node.
     pub fn new(crew: &Crew, reaches_all: bool) -> Self {
-        let nodes = 0..crew.n_numa_nodes();
-        let n = if reaches_all { 1 } else { nodes.len() };
-        let takers = |node| match reaches_all {
-            true => Box::from([0]),
-            false => crew.takers(node).into(),
+        let n_nodes = crew.n_numa_nodes();
+        let (n, takers) = match reaches_all {
+            true => (1, vec![Box::from([0]); n_nodes].into()),
+            false => (n_nodes, crew.takers()),
         };
         Wards {
             wards: (0..n).map(|_| Sleep::new(crew.n_workers())).collect(),
-            takers: nodes.map(takers).collect(),
+            takers,
         }
     }
 
