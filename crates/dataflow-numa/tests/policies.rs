@@ -787,6 +787,77 @@ fn in_virtual_time_a_scheduler_may_keep_tasks_for_as_long_as_one_runs() {
     assert_eq!(run.tasks, 4);
 }
 
+/// Counts how often workers look for a task.
+#[derive(Debug)]
+struct Counted<S>(S, Arc<AtomicU64>);
+
+struct CountedQueue(Box<dyn ReadyQueue>, Arc<AtomicU64>);
+
+impl<S: Scheduler> Scheduler for Counted<S> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn open(&self, crew: &Crew) -> Box<dyn ReadyQueue> {
+        Box::new(CountedQueue(self.0.open(crew), self.1.clone()))
+    }
+}
+
+impl ReadyQueue for CountedQueue {
+    fn push(&self, worker: usize, task: Ready) {
+        self.0.push(worker, task);
+    }
+
+    fn take(&self, worker: usize) -> Option<Ready> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.take(worker)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How often 32 workers on 16 NUMA nodes look in virtual time, which run tasks of 20 rounds.
+fn looks_of_many(scheduler: impl Scheduler + 'static) -> (Result<u64, String>, u64) {
+    let looks = Arc::new(AtomicU64::new(0));
+    let machine = Topology::made_of(&[2; 16], |from, to| 10 + from.abs_diff(to) as u32);
+    let places = Bind::Cores.places(&machine, 32);
+    let policy = Policy::custom(Arc::new(Counted(scheduler, looks.clone())));
+    let costs = Costs {
+        classes: vec![1e-3; 2],
+        initialise: 0.0,
+        bytes: 0,
+        remote_byte: 0.0,
+        round: 50e-6,
+        ties: Ties::First,
+    };
+    let space = Fan {
+        wide: 3,
+        priority: |_| 1,
+        body: |_| (),
+    };
+    let run = simulate(&space, &machine, &places, &policy, &costs);
+    let run = run.map(|run| run.tasks).map_err(|error| error.to_string());
+    (run, looks.load(Ordering::Relaxed))
+}
+
+/// Each worker that found nothing had all others look, once for every NUMA node, and that did not count:
+/// simulations of large machines went on for hours.
+#[test]
+fn in_virtual_time_workers_look_no_more_often_for_a_scheduler_that_keeps_tasks_than_each_does_by_itself()
+ {
+    let (run, looks) = looks_of_many(Faulty(Fault::HoldsBack));
+    assert!(run.unwrap_err().contains("holds 1 ready task back"));
+    assert!(looks < 2 * 1000 * 32, "{looks} looks until it is found out");
+    let (run, looks) = looks_of_many(OneByOne);
+    assert_eq!(run, Ok(4));
+    assert!(
+        looks < 2 * 4 * 20 * 32,
+        "{looks} looks in 4 tasks of 20 rounds"
+    );
+}
+
 /// The worker that came upon it last thought that it had a bug, and ended the process.
 #[test]
 fn a_scheduler_whose_queues_panic_as_they_are_dropped_has_run_everything() {
