@@ -39,6 +39,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct VirtualWorkers {
+    rank: Rank,
     host: Arc<dyn Host>,
     n_workers: usize,
     by_turns: bool,
@@ -50,10 +51,12 @@ type OpensQueues = Box<dyn Fn(Ringer) -> Arc<dyn VirtualQueues> + Send + Sync>;
 
 impl VirtualWorkers {
     /// At least one worker, at most [`MANY_INSIDE`](dataflow_core::port::MANY_INSIDE): with more every run is
-    /// refused. Each has a stack, so bodies may wait in their midst.
+    /// refused, as it is if the system has no room for a worker. Each has a stack, so bodies may wait in their
+    /// midst.
     pub fn new(world: &World, rank: Rank, n_workers: usize) -> Self {
         let n_workers = n_workers.max(1);
         VirtualWorkers {
+            rank,
             host: world.host(rank),
             n_workers,
             by_turns: false,
@@ -126,7 +129,16 @@ impl Executor for VirtualWorkers {
         for worker in 1..self.n_workers {
             match self.start(worker, &crew, job) {
                 Ok(thread) => threads.push(thread),
-                Err(_) => break, // fewer workers do the same, later
+                Err(text) => {
+                    // Its tasks would wait for it: they may lie where no other takes them.
+                    if let Some(entered) = job.enter() {
+                        let rank = self.rank.0;
+                        entered.refuse(format!(
+                            "worker {worker} of rank {rank} was not started: {text}"
+                        ));
+                    }
+                    break;
+                }
             }
         }
         crew.serve(0, job);
@@ -220,6 +232,7 @@ mod tests {
     use super::*;
     use crate::transport::simulated::{Weather, spend};
     use dataflow_core::prelude::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Three tasks of a second.
     struct Seconds;
@@ -238,6 +251,52 @@ mod tests {
         fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
             spend(Duration::from_secs(1));
             Ok(())
+        }
+    }
+
+    /// A host with room for one thread.
+    struct Narrow(Arc<dyn Host>, AtomicBool);
+
+    impl Host for Narrow {
+        fn now(&self) -> Duration {
+            self.0.now()
+        }
+        fn bell(&self) -> Arc<dyn Bell> {
+            self.0.bell()
+        }
+        fn start(
+            &self,
+            name: String,
+            body: Box<dyn FnOnce() + Send>,
+        ) -> Result<Box<dyn Thread>, String> {
+            match self.1.swap(true, Ordering::Relaxed) {
+                true => Err("no room".into()),
+                false => self.0.start(name, body),
+            }
+        }
+        fn is_virtual(&self) -> bool {
+            true
+        }
+    }
+
+    /// Tasks on its NUMA node waited for it for ever, under policies that leave them there.
+    #[test]
+    fn a_run_whose_workers_cannot_all_be_started_is_refused() {
+        for on in [World::new, World::on_threads] {
+            for workers in [VirtualWorkers::new, VirtualWorkers::lean] {
+                let world = on(Weather::default());
+                let inside = world.clone();
+                let ran = world.run(1, move |rank| {
+                    let mut workers = workers(&inside, rank, 4);
+                    workers.host = Arc::new(Narrow(workers.host.clone(), AtomicBool::new(false)));
+                    dataflow_core::run(&Seconds, &workers)
+                        .unwrap_err()
+                        .to_string()
+                });
+                let told = ran.unwrap().remove(0);
+                let text = "worker 2 of rank 0 was not started: no room";
+                assert!(told.contains(text), "{told}");
+            }
         }
     }
 

@@ -158,6 +158,14 @@ impl State {
         }
     }
 
+    /// What all threads wait for.
+    pub fn batons(&self) -> impl Iterator<Item = &Baton> {
+        self.actors.iter().filter_map(|actor| match &actor.runs {
+            Runs::Thread(baton) => Some(&**baton),
+            _ => None,
+        })
+    }
+
     /// The number that the next actor will have.
     pub fn next_place(&self) -> usize {
         self.vacant.last().copied().unwrap_or(self.actors.len())

@@ -120,7 +120,8 @@ impl World {
     ///
     /// # Errors
     /// If the world passes its deadline, or nobody in it can ever run again. Its actors are then left
-    /// behind where they are: to unwind them would mean to wait for each other again.
+    /// behind where they are: to unwind them would mean to wait for each other again. And if the system has no
+    /// thread for a rank; then no rank begins.
     ///
     /// # Panics
     /// If a body panics, with what it panicked with; also if others then wait for it for ever.
@@ -133,15 +134,14 @@ impl World {
         type ThreadResults<R> = Mutex<Vec<Option<thread::Result<R>>>>;
         let ends: Arc<ThreadResults<R>> =
             Arc::new(Mutex::new((0..n_ranks).map(|_| None).collect()));
-        for rank in 0..n_ranks {
+        self.start_ranks(n_ranks, |rank| {
             let (body, ends) = (body.clone(), ends.clone());
             let run = move || {
                 let end = catch_unwind(AssertUnwindSafe(|| body(Rank(rank as u32))));
                 lock(&ends)[rank] = Some(end);
             };
-            let started = self.start(Rank(rank as u32), format!("rank {rank}"), Box::new(run));
-            started.map_err(Hung)?;
-        }
+            self.start(Rank(rank as u32), format!("rank {rank}"), Box::new(run))
+        })?;
         match self.0.on {
             On::Fibers(stack) => self.run_fibers(stack),
             On::Threads => self.run_threads(),
@@ -159,6 +159,25 @@ impl World {
         }
         let ends = std::mem::take(&mut *lock(&ends));
         Ok(ends.into_iter().map(value_or_unwind).collect())
+    }
+
+    /// Starts every rank, or none: those that wait for their turn already are sent away.
+    fn start_ranks(
+        &self,
+        n_ranks: usize,
+        start: impl Fn(usize) -> Result<Started, String>,
+    ) -> Result<(), Hung> {
+        for rank in 0..n_ranks {
+            if let Err(text) = start(rank) {
+                let text =
+                    format!("the thread of rank {rank} of {n_ranks} was not started: {text}");
+                let mut state = self.state();
+                state.hung = Some(text.clone());
+                state.batons().for_each(Baton::give);
+                return Err(Hung(text));
+            }
+        }
+        Ok(())
     }
 
     /// Whether this is that world.
@@ -213,6 +232,10 @@ impl World {
                 let ran = baton.clone();
                 let live = move || {
                     ran.wait();
+                    let was_sent_away = world.state().hung.is_some();
+                    if was_sent_away {
+                        return;
+                    }
                     let mut own = Own::with_thread(&world, actor, by_turns);
                     own.swap();
                     live();
@@ -342,5 +365,36 @@ fn value_or_unwind<R>(end: Option<Result<R, Box<dyn Any + Send>>>) -> R {
         Some(Ok(value)) => value,
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         None => unreachable!("a world that is over has the ends of all its ranks"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They waited at their batons for ever, and with them what their bodies held.
+    #[test]
+    fn if_a_rank_has_no_thread_those_before_it_end_without_having_begun() {
+        let world = World::on_threads(Weather::default());
+        let held = Arc::new(());
+        let hung = world.start_ranks(3, |rank| {
+            let held = held.clone();
+            let run = move || unreachable!("{held:?}");
+            match rank {
+                2 => Err("no room".into()),
+                _ => world.start(Rank(rank as u32), format!("rank {rank}"), Box::new(run)),
+            }
+        });
+        let text = "the thread of rank 2 of 3 was not started: no room";
+        assert_eq!(hung, Err(Hung(text.into())));
+        let are_gone = || Arc::strong_count(&held) == 1;
+        for _ in 0..10_000 {
+            if are_gone() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(are_gone());
+        assert_eq!(world.run(1, |_| ()), Err(Hung(text.into())));
     }
 }
