@@ -41,8 +41,11 @@
 //! Al-Omairy, Miranda, Ltaief, Badia, Martorell, Labarta, Keyes, *Dense matrix computations on
 //! NUMA architectures with distance-aware work stealing*, Supercomputing Frontiers and
 //! Innovations 2 (2015), section 4, whose own policy has one queue per NUMA node and steals from adjacent
-//! nodes only: `priority,adjacent,patience=20` here. Tasks kept for oneself: Bosilca et al., *DAGuE*, Parallel
-//! Computing 38 (2012), section III-B.
+//! nodes only, queues every ready task, and waits for some rounds that it does not tell:
+//! `priority,adjacent,keep=0` here, with a [patience](Policy::patience). Two things differ. With which of equally
+//! near nodes a sweep begins goes round by worker here, by NUMA node there. And dealt round robin are here tasks
+//! that read nothing, there all that write a datum for the first time. Tasks kept for oneself: Bosilca et al.,
+//! *DAGuE*, Parallel Computing 38 (2012), section III-B.
 
 mod place;
 mod scheduler;
