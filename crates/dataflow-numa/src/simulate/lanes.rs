@@ -56,7 +56,7 @@ pub struct Lanes {
 }
 
 /// What the lanes of all runs on a machine have in common. Of `n` NUMA nodes each has a list of all workers,
-/// and two tables of `n`: for a thousand nodes with eight workers each some 90 megabytes.
+/// and some of `n` entries: a hundred megabytes for a thousand nodes with eight workers each.
 struct Plan {
     crew: Crew,
     policy: Policy,
