@@ -48,12 +48,19 @@ impl Wire for Bytes {
 }
 
 task_names! {
-    /// A rank gives its bytes; each rank keeps those of each.
+    /// A rank gives its bytes and those that came to it; another keeps them, or each.
     pub(crate) enum GatherTask { Give { from }, Keep { from, on } }
 }
 use GatherTask::{Give, Keep};
 
-/// Every rank's bytes on every rank, or on the first: n tasks and n messages for each that keeps them.
+/// Every rank's bytes on every rank, or on the first.
+///
+/// # Law
+/// - For every rank: bytes go up a binomial tree, a rank's before those of the ranks below it, so that they
+///   arrive in the order of ranks; rank 0 gives all of them to all. Two tasks a rank, two messages a rank
+///   but rank 0.
+/// - For the first alone, which may be much: each rank gives to it, nothing is passed on. As many messages
+///   as there are other ranks.
 pub(crate) struct Gather {
     /// For which call of the user, and of what values, so that ranks which make different calls learn it.
     call: &'static str,
@@ -61,24 +68,24 @@ pub(crate) struct Gather {
     step: Option<(u64, u64)>,
     values: Option<(&'static str, usize)>,
     own: Vec<u8>,
-    /// How many ranks keep what all give, the lowest.
-    n_keepers: u32,
+    for_all: bool,
     all: Vec<OnceLock<Vec<u8>>>,
 }
 
+/// Give: what it gives. Keep: what it gets.
 const VALUE: usize = 0;
+/// Give: what the ranks below have given, from here on.
+const BELOW: usize = 1;
 
 impl Gather {
     pub fn new(own: Vec<u8>, n_ranks: usize) -> Self {
-        let all = (0..n_ranks).map(|_| OnceLock::new()).collect();
-        let n_keepers = n_ranks as u32;
         Gather {
             call: "gather",
             step: None,
             values: None,
             own,
-            n_keepers,
-            all,
+            for_all: true,
+            all: (0..n_ranks).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -101,7 +108,7 @@ impl Gather {
     /// The same, kept by rank 0 alone.
     pub fn on_first(own: Vec<u8>, n_ranks: usize) -> Self {
         Gather {
-            n_keepers: 1,
+            for_all: false,
             ..Gather::new(own, n_ranks)
         }
     }
@@ -116,6 +123,26 @@ impl Gather {
     fn n_ranks(&self) -> u32 {
         self.all.len() as u32
     }
+
+    /// The ranks below one, in their order: the next, and those 2, 4, 8, … further.
+    fn below(&self, rank: u32) -> impl Iterator<Item = u32> + use<> {
+        let n_ranks = match self.for_all {
+            true => self.n_ranks(),
+            false => 0,
+        };
+        let steps = (0..rank.trailing_zeros()).map_while(|power| 1_u32.checked_shl(power));
+        let ranks = steps.map_while(move |step| rank.checked_add(step));
+        ranks.take_while(move |&below| below < n_ranks)
+    }
+
+    /// Of whom a rank keeps what they give.
+    fn kept(&self, on: u32) -> std::ops::Range<u32> {
+        match (self.for_all, on) {
+            (true, _) => 0..1,
+            (false, 0) => 0..self.n_ranks(),
+            (false, _) => 0..0,
+        }
+    }
 }
 
 impl TaskSpace for Gather {
@@ -124,45 +151,73 @@ impl TaskSpace for Gather {
 
     fn describe(&self, about: &mut Description) {
         about.name(self.call).parameter("ranks", self.n_ranks());
-        about.parameter("keepers", self.n_keepers);
+        about.parameter("for all", self.for_all);
         if let Some((step, limit)) = self.step {
             about.parameter("step", step).parameter("limit", limit);
         }
         if let Some((name, bytes)) = self.values {
             about.parameter("values", format!("{name} ({bytes} bytes)"));
         }
-        about.class("Give").new_flow("VALUE");
+        let give = about.class("Give").new_flow("VALUE");
+        let below = (0..self.below(0).count()).map(|n| format!("BELOW{n}"));
+        below.fold(give, |give, name| give.optional(&name));
         about.class("Keep").read("VALUE");
     }
 
     fn tasks(&self, Rank(on): Rank) -> impl Iterator<Item = GatherTask> + Send {
-        let n_kept = if on < self.n_keepers {
-            self.n_ranks()
-        } else {
-            0
-        };
-        let keep = (0..n_kept).map(move |from| Keep { from, on });
+        let keep = self.kept(on).map(move |from| Keep { from, on });
         std::iter::once(Give { from: on }).chain(keep)
     }
 
     fn inputs(&self, task: GatherTask, from: &mut impl Inputs<Self>) {
-        if let Keep { from: giver, .. } = task {
-            from.task(VALUE, Give { from: giver }, VALUE);
+        match task {
+            Give { from: rank } => self
+                .below(rank)
+                .zip(BELOW..)
+                .for_each(|(below, flow)| from.task(flow, Give { from: below }, VALUE)),
+            Keep { from: giver, .. } => from.task(VALUE, Give { from: giver }, VALUE),
         }
     }
 
     fn successors(&self, task: GatherTask, to: &mut impl Successors<Self>) {
-        if let Give { from } = task {
-            to.range(VALUE, 0..self.n_keepers, |on| Keep { from, on }, VALUE);
+        match task {
+            Give { from } if !self.for_all => to.task(VALUE, Keep { from, on: 0 }, VALUE),
+            Give { from: 0 } => {
+                to.range(VALUE, 0..self.n_ranks(), |on| Keep { from: 0, on }, VALUE);
+            }
+            Give { from } => {
+                let step = from.trailing_zeros();
+                let above = Give {
+                    from: from - (1 << step),
+                };
+                to.task(VALUE, above, BELOW + step as usize);
+            }
+            Keep { .. } => {}
         }
     }
 
     fn run(&self, task: GatherTask, flows: &mut Flows<'_, Bytes>) -> Result<(), TaskError> {
-        let [value] = flows.slots();
         match task {
-            Give { .. } => value.put(Bytes(self.own.clone())),
+            Give { .. } => {
+                let ([value], below, []) = flows.split();
+                let mut given = (self.own.len() as u64).to_le_bytes().to_vec();
+                given.extend_from_slice(&self.own);
+                let below = below.filter_map(|slot| slot.get());
+                below.for_each(|bytes| given.extend_from_slice(&bytes.0));
+                value.put(Bytes(given));
+            }
             Keep { from, .. } => {
-                self.all[from as usize].get_or_init(|| value.read().0.clone());
+                let [value] = flows.slots();
+                let mut given = &value.read().0[..];
+                let mut keepers = self.all[from as usize..].iter();
+                while !given.is_empty() {
+                    let (own, rest) = first_of(given).ok_or("a rank gave something else")?;
+                    let kept = keepers
+                        .next()
+                        .ok_or("more was given than there are ranks")?;
+                    kept.get_or_init(|| own.to_vec());
+                    given = rest;
+                }
             }
         }
         Ok(())
@@ -174,6 +229,13 @@ impl TaskSpace for Gather {
             Keep { on, .. } => Rank(on),
         }
     }
+}
+
+/// Of what several ranks gave the first's, and the rest: each has its length before it.
+fn first_of(given: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = given.split_first_chunk()?;
+    let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+    rest.split_at_checked(len)
 }
 
 /// Nothing to run, only a description that all ranks must agree on: they learn where it differs.
@@ -272,11 +334,57 @@ mod tests {
     }
 
     #[test]
-    fn the_gathering_is_proved_for_1_to_5_ranks() {
-        for n_ranks in 1..=5 {
+    fn the_gathering_is_proved_for_1_to_9_ranks() {
+        for n_ranks in 1..=9 {
             let [all, first] = [Gather::new, Gather::on_first].map(|new| new(vec![], n_ranks));
             for gather in [all, first] {
                 verify(&gather, n_ranks).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_ranks_gave_arrives_by_rank_whatever_its_length() {
+        for n_ranks in [1, 2, 3, 5, 8, 13] {
+            let own = |rank: usize| vec![rank as u8; rank * 7 % 5];
+            let given: Vec<_> = (0..n_ranks).map(own).collect();
+            let ranks = Runtime::builder().ranks(n_ranks).threads(1);
+            launch(ranks, |runtime| {
+                let all = runtime.gather(own(runtime.rank().0 as usize))?;
+                assert_eq!(all, given);
+                let first = Gather::on_first(own(runtime.rank().0 as usize), n_ranks);
+                run_together(&first, runtime)?;
+                if runtime.rank() == Rank(0) {
+                    assert_eq!(first.into_all(), given);
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        }
+    }
+
+    /// Each sent to each: 992 messages of 32 ranks.
+    #[test]
+    fn what_all_ranks_tell_each_other_takes_two_messages_for_each_rank_but_one() {
+        type Call = fn(&Runtime) -> Result<(), Error>;
+        let gather: Call = |runtime| runtime.gather(vec![7; 3]).map(drop);
+        let sum: Call = |runtime| runtime.all_reduce(1_u64, |a, b| a + b).map(drop);
+        let repeat: Call = |runtime| {
+            let steps = runtime.repeat_until(1, |_| Ok::<_, Error>(true));
+            steps.map(drop)
+        };
+        for n_ranks in [1, 2, 3, 8, 13, 32] {
+            for call in [gather, sum, repeat] {
+                let sent = Mutex::new(0);
+                launch(Runtime::builder().ranks(n_ranks).threads(1), |runtime| {
+                    let before = runtime.sent().messages;
+                    call(runtime)?;
+                    *sent.lock().unwrap() += runtime.sent().messages - before;
+                    Ok::<_, Error>(())
+                })
+                .unwrap();
+                let sent = sent.into_inner().unwrap();
+                assert_eq!(sent, 2 * (n_ranks as u64 - 1), "{n_ranks} ranks");
             }
         }
     }
