@@ -1,7 +1,7 @@
 //! Counting: how many tasks a statement has, and which number one of them has, as polynomials.
 //!
 //! The sum of a polynomial over a range is a polynomial in its bounds (Faulhaber), right wherever the
-//! range has −1 … steps or more: a loop that is empty has none or lacks exactly one, never two.
+//! range does not end before it begins: of `1..n` it is not where n is 0.
 
 use crate::affine::{Affine, Var};
 use crate::program::{Program, Statement};
@@ -170,7 +170,7 @@ fn gcd(a: i128, b: i128) -> i128 {
 /// How many tasks a statement has, if that is one polynomial in the parameters.
 ///
 /// # Errors
-/// If it cannot be told exactly whether its loops may lack steps.
+/// If it cannot be told exactly whether its loops may end before they begin.
 pub fn count(program: &Program, statement: &Statement) -> Result<Option<Polynomial>, Inexact> {
     let counts = counts(program, statement)?;
     Ok(counts.map(|mut counts| counts.swap_remove(0)))
@@ -193,15 +193,14 @@ pub fn position(program: &Program, statement: &Statement) -> Result<Option<Polyn
 }
 
 /// For each loop how many tasks there are in one of its steps, all of them first; `None` where a loop
-/// may lack two steps or more, or a condition leaves some out.
+/// may end before it begins, or a condition leaves some out.
 fn counts(program: &Program, statement: &Statement) -> Result<Option<Vec<Polynomial>>, Inexact> {
     let mut known = program.context();
     for each in &statement.loops {
         if !known.implies(&each.to.plus(&each.from, -1))? {
             return Ok(None);
         }
-        let var = Affine::from(each.var);
-        known = known.with([var.plus(&each.from, -1), each.to.plus(&var, -1) - 1]);
+        known = known.with(each.bounds());
     }
     let [all] = &statement.pieces[..] else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Faults: what a program says that has no meaning, or no exact formula.
 
 use crate::affine::Affine;
-use crate::program::{Mode, Program, Statement, same_datum};
+use crate::program::{Access, Mode, Program, Statement, same_datum};
 use crate::system::{Inexact, System};
 use crate::{Derived, Var};
 
@@ -53,21 +53,20 @@ impl From<Inexact> for Reason {
     }
 }
 
-pub(crate) fn one((statement, access): (usize, usize), reason: Reason) -> Vec<Fault> {
-    vec![Fault {
-        statement,
-        access: Some(access),
-        reason,
-    }]
-}
-
-pub(crate) fn inexact(statement: usize, access: Option<usize>, cause: Inexact) -> Vec<Fault> {
-    let reason = cause.into();
-    vec![Fault {
+fn fault((statement, access, reason): (usize, Option<usize>, Reason)) -> Fault {
+    Fault {
         statement,
         access,
         reason,
-    }]
+    }
+}
+
+pub(crate) fn one((statement, access): (usize, usize), reason: Reason) -> Vec<Fault> {
+    vec![fault((statement, Some(access), reason))]
+}
+
+pub(crate) fn inexact(statement: usize, access: Option<usize>, cause: Inexact) -> Vec<Fault> {
+    vec![fault((statement, access, cause.into()))]
 }
 
 /// What can be seen without the edges.
@@ -85,24 +84,36 @@ pub(crate) fn before(program: &Program) -> Result<(), Vec<Fault>> {
             if let Some(outside) = outside(program, statement, at).map_err(caused)? {
                 faults.push((number, Some(at), Reason::Outside(outside)));
             }
-            let earlier = statement.accesses[..at].iter().enumerate();
-            for (other, its) in earlier.filter(|(_, its)| its.family == access.family) {
-                if !(access.mode.writes() && its.mode.writes()) {
-                    continue;
-                }
-                let alike = access.subscripts.iter().zip(&its.subscripts);
-                let alike = alike.flat_map(|(a, b)| crate::system::equal(a, b));
-                let alike = System::new(alike);
-                for piece in &statement.pieces {
-                    if piece.meets(&alike).map_err(caused)? {
-                        faults.push((number, Some(at), Reason::WrittenTwice(other)));
-                        break;
-                    }
-                }
+            let written = |its: &Access| access.mode.writes() && its.mode.writes();
+            for twice in at_once(statement, at, written) {
+                let (other, _) = twice.map_err(caused)?;
+                faults.push((number, Some(at), Reason::WrittenTwice(other)));
             }
         }
     }
     refuse(faults)
+}
+
+/// The earlier accesses of a task that may be to the same datum as one of its accesses, among those that
+/// are asked for, and where they are.
+fn at_once<'s>(
+    statement: &'s Statement,
+    at: usize,
+    asked: impl Fn(&Access) -> bool + 's,
+) -> impl Iterator<Item = Result<(usize, System), Inexact>> + 's {
+    let access = &statement.accesses[at];
+    let earlier = statement.accesses[..at].iter().enumerate();
+    let earlier = earlier.filter(move |(_, its)| its.family == access.family && asked(its));
+    earlier.filter_map(move |(other, its)| {
+        let alike = access.subscripts.iter().zip(&its.subscripts);
+        let alike = System::new(alike.flat_map(|(a, b)| crate::system::equal(a, b)));
+        let both = |piece: &System| match piece.meets(&alike) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok((other, piece.and(&alike)))),
+            Err(inexact) => Some(Err(inexact)),
+        };
+        statement.pieces.iter().find_map(both)
+    })
 }
 
 /// Whether a variable is negative in some task: where the loops say no, conditions need not be asked.
@@ -182,21 +193,15 @@ fn read_and_written(
     if family.related || family.orders {
         return Ok(None);
     }
-    let earlier = statement.accesses[..at].iter().enumerate();
-    for (other, its) in earlier.filter(|(_, its)| its.family == access.family) {
-        if access.mode.writes() == its.mode.writes() {
-            continue;
-        }
-        let alike = access.subscripts.iter().zip(&its.subscripts);
-        let alike = System::new(alike.flat_map(|(a, b)| crate::system::equal(a, b)));
-        for piece in &statement.pieces {
-            if piece.meets(&alike)? {
-                let both = piece.and(&alike).given(&statement.base)?;
-                return Ok(Some(Reason::ReadAndWritten(other, both)));
-            }
-        }
-    }
-    Ok(None)
+    let mixed = |its: &Access| access.mode.writes() != its.mode.writes();
+    let Some(found) = at_once(statement, at, mixed).next() else {
+        return Ok(None);
+    };
+    let (other, both) = found?;
+    Ok(Some(Reason::ReadAndWritten(
+        other,
+        both.given(&statement.base)?,
+    )))
 }
 
 /// What is wrong with taking a datum from home where a guard holds.
@@ -234,11 +239,6 @@ fn at_home(
 }
 
 fn refuse(faults: Vec<(usize, Option<usize>, Reason)>) -> Result<(), Vec<Fault>> {
-    let fault = |(statement, access, reason)| Fault {
-        statement,
-        access,
-        reason,
-    };
     match faults.is_empty() {
         true => Ok(()),
         false => Err(faults.into_iter().map(fault).collect()),

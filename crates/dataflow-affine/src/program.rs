@@ -113,6 +113,14 @@ pub struct Loop {
     pub to: Affine,
 }
 
+impl Loop {
+    /// What is not negative in its steps: the distances to its first and to its last value.
+    pub fn bounds(&self) -> [Affine; 2] {
+        let var = Affine::from(self.var);
+        [var.plus(&self.from, -1), self.to.plus(&var, -1) - 1]
+    }
+}
+
 /// One access of a statement.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -260,10 +268,7 @@ impl Program {
 
     /// What loops and conditions say here that are one conjunction, with what is known of the parameters.
     pub fn known(&self) -> System {
-        let bounds = self.loops.iter().flat_map(|each| {
-            let var = Affine::from(each.var);
-            [var.plus(&each.from, -1), each.to.plus(&var, -1) - 1]
-        });
+        let bounds = self.loops.iter().flat_map(Loop::bounds);
         let mut base = self.context().with(bounds);
         for condition in &self.conditions {
             if let [only] = &condition[..] {

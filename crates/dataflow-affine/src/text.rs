@@ -1,7 +1,7 @@
 //! Texts: what was derived, as a person reads it.
 
 use crate::affine::{Affine, Var};
-use crate::program::{Access, Mode, Program, Statement};
+use crate::program::{Access, Loop, Mode, Program, Statement};
 use crate::said::{Comparison, Said, chain, said};
 use crate::system::System;
 use crate::targets::{Output, Range};
@@ -196,10 +196,7 @@ impl Program {
             let down = if each.descends { " downwards" } else { "" };
             text += &format!(", for {} in {from}..{to}{down}", self.name(each.var));
         }
-        let bounds = statement.loops.iter().flat_map(|each| {
-            let var = Affine::from(each.var);
-            [var.clone() - each.from.clone(), each.to.clone() - var - 1]
-        });
+        let bounds = statement.loops.iter().flat_map(Loop::bounds);
         let positive = self.parameters().map(Affine::from);
         let bounds = System::new(bounds.chain(positive));
         let beyond = |piece: &System| piece.given(&bounds).unwrap_or_else(|_| piece.clone());
