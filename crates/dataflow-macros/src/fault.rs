@@ -182,8 +182,8 @@ fn inexact_text(lowered: &Lowered<'_>, name: &Ident, is_access: bool, inexact: &
     };
     format!(
         "{what} no exact formula: {both} `{}` with factors other than 1 and -1, so \
-         that bounds could be fractions. Loop over the multiple itself, or give each remainder an array of \
-         its own",
+         that bounds could be fractions. Loop to the quotient, a parameter `let half = self.n / 2;`, or give \
+         each remainder an array of its own",
         program.name(inexact.var)
     )
 }

@@ -6,14 +6,14 @@ mod formula;
 mod places;
 mod tasks;
 
-use crate::lower::Lowered;
+use crate::lower::{Lowered, plain};
 use crate::parse::{Item, Space, Statement};
 use analysed::Analysed;
 use dataflow_affine::{Derived, Mode};
 use formula::used;
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote_spanned};
-use syn::{Error, FnArg, Pat, Result};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::{Error, FnArg, Result};
 
 pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
     let analysed = Analysed {
@@ -210,6 +210,7 @@ impl Analysed<'_> {
                 return Err(Error::new(name.span(), text));
             }
         }
+        self.expect_plain()?;
         let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
         let mut parts = vec![
             self.describe(),
@@ -248,35 +249,54 @@ impl Analysed<'_> {
         })
     }
 
+    /// The functions to which is added are written without generics, for their heads are the macro's.
+    fn expect_plain(&self) -> Result<()> {
+        for function in ADDED_TO.iter().filter_map(|name| self.written(name)) {
+            let generics = &function.sig.generics;
+            let condition = generics.where_clause.as_ref();
+            let written = (!generics.params.is_empty()).then(|| generics.to_token_stream());
+            if let Some(at) = written.or(condition.map(ToTokens::to_token_stream)) {
+                let text = format!(
+                    "`{}` is completed by the macro and has no generics of its own: write `impl …` at its \
+                     argument, as the trait does",
+                    function.sig.ident
+                );
+                return Err(Error::new_spanned(at, text));
+            }
+        }
+        Ok(())
+    }
+
     /// The classes and their flows; then the user's description, or name and parameters.
     fn describe(&self) -> TokenStream {
         let (root, site) = (&self.space.root, self.space.site);
         let written = self.written("describe");
-        let argument = written.and_then(|function| match function.sig.inputs.last()? {
-            FnArg::Typed(argument) => match &*argument.pat {
-                Pat::Ident(name) => Some(name.ident.clone()),
-                _ => None,
-            },
-            FnArg::Receiver(_) => None,
-        });
-        let about = argument.unwrap_or_else(|| Ident::new("about", site));
+        let about = Ident::new("about", site);
         let rest = match written {
             Some(function) => {
-                let statements = &function.block.stmts;
-                quote_spanned!(site=> #(#statements)*)
+                let (statements, argument) = (&function.block.stmts, function.sig.inputs.last());
+                let called = argument.and_then(|argument| match argument {
+                    FnArg::Typed(argument) => Some(&argument.pat),
+                    FnArg::Receiver(_) => None,
+                });
+                // Below, where it hides a parameter of this name, as it does in what is written.
+                let called =
+                    called.filter(|pattern| about != pattern.to_token_stream().to_string());
+                let called = called.map(|pattern| quote_spanned!(site=> let #pattern = #about;));
+                quote_spanned!(site=> #called #(#statements)*)
             }
             None => {
                 let name = self.space_name();
                 let parameters = self.space.parameters.iter();
                 let parameters = parameters.map(|parameter| {
-                    let (name, value) = (parameter.name.to_string(), &parameter.name);
+                    let (name, value) = (plain(&parameter.name), &parameter.name);
                     quote_spanned!(site=> #about.parameter(#name, #value);)
                 });
                 quote_spanned!(site=> #about.name(#name); #(#parameters)*)
             }
         };
         let classes = self.statements().map(|(number, statement, _)| {
-            let name = statement.name.to_string();
+            let name = plain(&statement.name);
             let flows = self.flows(number).into_iter().map(|at| {
                 let access = &statement.accesses[at];
                 let family = self.family(number, at);
@@ -300,7 +320,10 @@ impl Analysed<'_> {
         // What is written stands last, as a function's end: it may have no `;` there, and return earlier.
         let body = quote_spanned!(site=> #(#classes)* #rest);
         let lets = self.lets(&body);
+        let attributes = written.map(|function| &function.attrs[..]);
+        let attributes = attributes.unwrap_or_default();
         quote_spanned! {site=>
+            #(#attributes)*
             fn describe(&self, #about: &mut #root::space::Description) {
                 #lets
                 #body

@@ -4,6 +4,7 @@ use crate::parse::{Access, End, Family, For, If, Item, Relation, Space, Statemen
 use dataflow_affine::{Affine, Condition, Mode, Program, System, Var, disjoint};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::{BinOp, Error, Expr, Ident, Lit, RangeLimits, Result, UnOp};
 
 /// The program, and what of the text each part of it was.
@@ -25,6 +26,11 @@ const TAKEN: [&str; 7] = ["task", "from", "to", "on", "about", "flows", "self"];
 
 /// What can be named in an expression: inner loops last.
 type NamesInScope = Vec<(Ident, Var)>;
+
+/// A name as it is shown: without the mark of one that is a word of Rust.
+pub(crate) fn plain(name: &Ident) -> String {
+    name.unraw().to_string()
+}
 
 fn names(scope: &NamesInScope) -> impl Iterator<Item = &Ident> {
     scope.iter().map(|(name, _)| name)
@@ -75,7 +81,7 @@ impl<'s> Lowered<'s> {
             if !affine.contains(&parameter.name) {
                 continue;
             }
-            let var = self.program.parameter(&parameter.name.to_string());
+            let var = self.program.parameter(&plain(&parameter.name));
             self.parameters.push((var, parameter.name.clone()));
             scope.push((parameter.name.clone(), var));
         }
@@ -104,7 +110,7 @@ impl<'s> Lowered<'s> {
     fn family(&mut self, family: &Family, scope: &NamesInScope) -> Result<()> {
         let number = self
             .program
-            .family(&family.name.to_string(), family.home.is_some());
+            .family(&plain(&family.name), family.home.is_some());
         if family.is_order {
             self.program.orders(number);
         }
@@ -115,7 +121,7 @@ impl<'s> Lowered<'s> {
         let mut subscripts = Vec::new();
         for name in &family.subscripts {
             expect_free(name, names(&inner))?;
-            let var = self.program.subscript(&name.to_string());
+            let var = self.program.subscript(&plain(name));
             subscripts.push(var);
             inner.push((name.clone(), var));
         }
@@ -124,6 +130,7 @@ impl<'s> Lowered<'s> {
             None => anywhere,
             Some(domain) => match &condition(domain, &inner, &anywhere, true)?[..] {
                 [only] => only.clone(),
+                [] => return Err(never(domain)),
                 _ => {
                     let text = "the data of a family are one conjunction: `where 0 < i && i < n`";
                     return Err(Error::new_spanned(domain, text));
@@ -156,16 +163,15 @@ impl<'s> Lowered<'s> {
                 (strip(&call.receiver), true)
             }
             Expr::MethodCall(call) if call.method == "step_by" => {
-                let text = "a loop takes every value of its range: loop over the quotient, and write the \
-                            multiple where it is meant, `for h in 0..half { … A[2 * h] … }`";
+                let text = "a loop takes every value of its range: loop to the quotient, a parameter \
+                            `let half = n.div_ceil(2);`, and write the multiple where it is meant, `for h in \
+                            0..half { … A[2 * h] … }`";
                 return Err(Error::new_spanned(&each.range, text));
             }
             other => (other, false),
         };
         let (from, to) = bounds(range, scope)?;
-        let var = self
-            .program
-            .enter(&each.var.to_string(), from, to, descends);
+        let var = self.program.enter(&plain(&each.var), from, to, descends);
         self.loops.push((var, each.var.clone()));
         scope.push((each.var.clone(), var));
         self.items(space, &each.body, scope)?;
@@ -245,11 +251,8 @@ impl<'s> Lowered<'s> {
             accesses.push((mode, family, subscripts.collect::<Result<Vec<_>>>()?));
         }
         let parts: Vec<_> = accesses.iter().map(|(m, f, s)| (*m, *f, &s[..])).collect();
-        self.program.task(&of.name.to_string(), &parts);
-        let names = of
-            .accesses
-            .iter()
-            .map(|a| a.name.as_ref().map(Ident::to_string));
+        self.program.task(&plain(&of.name), &parts);
+        let names = of.accesses.iter().map(|a| a.name.as_ref().map(plain));
         self.program.show(names.collect(), shown);
         self.statements.push(of);
         Ok(())
@@ -326,7 +329,7 @@ impl Lowered<'_> {
         let ranged = line.ranges.iter().map(|range| range.0.clone());
         for name in ranged.chain(idents(values)) {
             if scope.iter().all(|(own, _)| *own != name) {
-                let var = self.program.subscript(&name.to_string());
+                let var = self.program.subscript(&plain(&name));
                 scope.push((name, var));
             }
         }
@@ -450,6 +453,7 @@ fn condition_of(line: &Relation, scope: &NamesInScope) -> Result<System> {
     for part in &line.conditions {
         match &condition(part, scope, &System::default(), true)?[..] {
             [only] => whole = whole.and(only),
+            [] => return Err(never(part)),
             _ => {
                 let text = "a line has one conjunction: write a line for each alternative";
                 return Err(Error::new_spanned(part, text));
@@ -457,6 +461,11 @@ fn condition_of(line: &Relation, scope: &NamesInScope) -> Result<System> {
         }
     }
     Ok(whole)
+}
+
+/// What is wrong with a condition that leaves no datum, or no edge.
+fn never(condition: &Expr) -> Error {
+    Error::new_spanned(condition, "this condition never holds")
 }
 
 /// What is affine in loops, conditions and statements; the loops' variables as well, so that none hides a

@@ -99,13 +99,27 @@ impl Parse for Placement {
         match all {
             Some(dealt) if (1..=2).contains(&dealt.len()) => Ok(Placement::Dealt(dealt)),
             _ if is_tuple => {
-                let text =
-                    "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`";
+                let text = format!(
+                    "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`; of other \
+                     numbers say the rank itself, `on Rank({})`",
+                    numbered(&parts)
+                );
                 Err(Error::new_spanned(&written, text))
             }
             _ => Ok(Placement::Rank(Box::new(written))),
         }
     }
+}
+
+/// The number of a rank on a grid that is written as two remainders: `m / b % p * q + n % q`.
+fn numbered(parts: &[&Expr]) -> String {
+    if let [row @ Expr::Binary(_), Expr::Binary(column)] = parts
+        && matches!((row, column.op), (Expr::Binary(row), BinOp::Rem(_)) if matches!(row.op, BinOp::Rem(_)))
+    {
+        let [row, places] = [row.to_token_stream(), column.right.to_token_stream()];
+        return format!("{row} * {places} + {}", column.to_token_stream());
+    }
+    "row * q + column".to_owned()
 }
 
 /// `dense;` or `dense if self.dense;`
@@ -623,6 +637,7 @@ fn body(input: ParseStream, statement: &Statement) -> Result<Option<TokenStream>
     Ok(Some(match input.peek(token::Brace) {
         true => {
             let block: Block = input.parse()?;
+            input.parse::<Option<Token![;]>>()?;
             block.stmts.iter().map(ToTokens::to_token_stream).collect()
         }
         false => {

@@ -120,16 +120,22 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "for i in 0..m { for j in 0..m { S { i, j }: new t = T[2 * i + 3 * j] => {} } }
          for i in 0..m { R { i }: optional t = T[i] => {} }",
         "T[i]",
-        "hold `j` with factors other than 1 and -1, so that bounds could be fractions. Loop over the \
-         multiple itself, or give each remainder an array of its own",
+        "hold `j` with factors other than 1 and -1, so that bounds could be fractions. Loop to the quotient, a \
+         parameter `let half = self.n / 2;`, or give each remainder an array of its own",
     ),
     // A bound of tasks, which is no bound of edges.
     (
         "for i in 0..n { if 2 * i + 1 < n { S { i }: new t = T[i] => {} } }",
         "S",
         "the loops and conditions around `S` have no exact formula: `n - 2 * i - 2 >= 0` holds `i` with factors \
-         other than 1 and -1, so that bounds could be fractions. Loop over the multiple itself, or give each \
-         remainder an array of its own",
+         other than 1 and -1, so that bounds could be fractions. Loop to the quotient, a parameter `let half = \
+         self.n / 2;`, or give each remainder an array of its own",
+    ),
+    (
+        "let half = self.n / 2; data B[i] where i < 2 * half in self.b at i; for h in 0..half {
+         S { h }: update even = B[2 * h], update odd = B[2 * h + 1] => {} }",
+        "",
+        "",
     ),
     (
         "for i in 1..n { S { i }: update a = A[i, i], read b = A[i - 1, i - 1] => {} }",
@@ -179,8 +185,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "for i in (0..n).step_by(2) { S { i }: new t = T[i] => {} }",
         "(0..n).step_by(2)",
-        "a loop takes every value of its range: loop over the quotient, and write the multiple where it is \
-         meant, `for h in 0..half { … A[2 * h] … }`",
+        "a loop takes every value of its range: loop to the quotient, a parameter `let half = \
+         n.div_ceil(2);`, and write the multiple where it is meant, `for h in 0..half { … A[2 * h] … }`",
     ),
     (
         "for i in 0..n { S { i }: update a = A[i, i], order done, order done => {} }",
@@ -305,7 +311,18 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "dense; for i in 0..n { if i != m { S { i }: update a = A[i, i] => {} } }",
         "dense",
         "the tasks of `S` have no number by formula: loops of a dense space are not left out by an `if`, and \
-         none ends more than a step before it begins; leave `dense` away",
+         none ends before it begins, whatever the parameters (`0..n` and `1..=n` do not, `1..n` does where `n` \
+         is 0); leave `dense` away",
+    ),
+    (
+        "dense; for i in 1..n { S { i }: update a = A[i, i] => {} }",
+        "dense",
+        "(`0..n` and `1..=n` do not, `1..n` does where `n` is 0); leave `dense` away",
+    ),
+    (
+        "dense; for i in 1..=n { S { i }: new t = T[i] => {} }",
+        "",
+        "",
     ),
     (
         "for i in 0..n { S { i }: order t = T[i] => {} }",
@@ -316,7 +333,35 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "for i in 0..n { S { i }: update a = A[i, i], on (i % n, self.column(i)) => {} }",
         "(i % n, self.column(i))",
-        "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`",
+        "a grid of ranks is said as `on (m % p, n % q)`, a row of them as `on m % p`; of other numbers say the \
+         rank itself, `on Rank(row * q + column)`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on (i / 2 % n, i % m) => {} }",
+        "(i / 2 % n, i % m)",
+        "of other numbers say the rank itself, `on Rank(i / 2 % n * m + i % m)`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on n % m => {} }",
+        "n",
+        "`n` is neither a subscript of these data nor a parameter of this task; by a parameter of the space say \
+         the rank itself, `on Rank(n % m)`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on Rank(n % m) => {} }",
+        "",
+        "",
+    ),
+    // What only orders has no place, unless it says one.
+    (
+        "data P[i] on i % n; for i in 0..n { S { i }: new H[i], new p = P[i] => {} }",
+        "",
+        "",
+    ),
+    (
+        "data B[i] where i < i in self.b at i; for i in 0..n { S { i }: update b = B[i] => {} }",
+        "i < i",
+        "this condition never holds",
     ),
     (
         "data B[j] in self.b at i * n + j; for i in 0..n { for j in 0..n { S { i, j }: update b = B[j] => {} } }",
@@ -410,6 +455,19 @@ const REFUSED: &[(&str, &str, &str)] = &[
     // What only orders is not made, and a graph without bodies makes nothing.
     (
         "for i in 0..n { S { i }: new H[i], update a = A[i, i] => {} R { i }: new T[i]; }",
+        "",
+        "",
+    ),
+    (
+        "fn inputs<I: Inputs<Self>>(&self, task: Task, from: &mut I) {} \
+         for i in 0..n { S { i }: update a = A[i, i] => {} }",
+        "<I: Inputs<Self>>",
+        "`inputs` is completed by the macro and has no generics of its own: write `impl …` at its argument, as \
+         the trait does",
+    ),
+    // A block may end with `;`, as any expression does.
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] => { a.clear() }; R { i }: new t = T[i] => {} }",
         "",
         "",
     ),
@@ -527,6 +585,12 @@ const UNRELATED: &[(&str, &str, &str)] = &[
         "`m` is the name of a parameter or of a loop around already: take another one",
     ),
     (
+        "S { i } for i in 0..n: update a = A[i, i]; R { i } for i in 0..n: read x; \
+         S { i }.a -> R { i }.x, if i < i; S { i }.a -> home;",
+        "i < i",
+        "this condition never holds",
+    ),
+    (
         "S { i } for i in 0..n: new a; S { i }.b -> S { i: i + 1 }.a;",
         "b",
         "`S` has no flow `b`",
@@ -614,7 +678,7 @@ fn what_is_made_reads_as_written_by_hand() {
     has("to.range(0, m..nt, |i| Task::Update { m: i, n: m, k }, 2);");
     has("(1, 1) => { let k = at[0]; (k + 1..nt).into() }");
     has(
-        "0 => { let k = at[0]; (self.rank(Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
+        "0 => { let k = at[0]; (crate::space::TaskSpace::rank(self, Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
     );
     has("Task::Update { m, n, .. } => self.owner(m, n),");
 }
@@ -640,8 +704,9 @@ fn parameters_that_follow_from_others_are_computed_once_in_a_function() {
     );
     let space = syn::parse_str::<Space>(&text).expect("a space");
     let made = expand(&space).expect("formulas").to_string();
+    let plain = made.replace("# [allow (unused_variables)] ", "");
     let once = "let n : u32 = self . n ; let p : u32 = n + 1 ; let q : u32 = n + p ; let r : u32 = n + p + q ;";
-    assert!(made.contains(once), "{made}");
+    assert!(plain.contains(once), "{made}");
     let count = |text: &str| made.matches(text).count();
     assert!(count("let p : u32") <= count("fn "), "{made}");
 }

@@ -78,11 +78,14 @@
 ///   element leaves the task by the flow of the first such element that the task reads.
 /// - `dense;` or `dense if CONDITION;` numbers the tasks ([`index`](crate::space::TaskSpace::index)),
 ///   statement by statement; the condition is on parameters and `self`. Tasks have a number only where no
-///   `if` leaves out iterations of a loop, and where the parameters are so small that its computation
-///   needs no more than 63 bits (64 if its formula subtracts nothing).
+///   `if` leaves out iterations of a loop, where no loop ends before it begins, whatever the parameters
+///   (`0..n` and `1..=n` do not, `1..n` does where `n` is 0), and where the parameters are so small that its
+///   computation needs no more than 63 bits (64 if its formula subtracts nothing).
 /// - functions of the trait. `rank`, `owner`, `priority`, `tasks`, `roots`, `count` and `index` replace
 ///   the derived ones. `describe`, `inputs` and `successors` are completed: the classes and their flows,
-///   and all derived edges, are added to what the function says (see below).
+///   and all derived edges, are added to what the function says (see below). What is derived calls methods
+///   of traits in the prelude of the standard library, which so must be in scope; types and functions of
+///   yours may be called as those there, and as those of the trait.
 /// - loops, `for k in 0..nt { … }`, `..=`, and backwards `for k in (0..nt).rev() { … }`;
 /// - conditions, `if m > k + 1 && n != k { … } else { … }`;
 /// - statements, `NAME { PARAMETERS }: ACCESSES, on RANK, priority URGENCY => BODY`, of which all but name
@@ -112,8 +115,9 @@
 /// add them to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`. Edges for which there
 /// is no formula (a grid, a table) are written in `inputs` and `successors`, both ends.
 ///
-/// A task runs on the rank of the first datum that it writes, or `on` the rank that it names. It reads
-/// and fills stores of that rank only; so over ranks a datum that tasks of other ranks read must first be
+/// A task runs on the rank of the first datum that it writes (or gives: it stands for the datum from then
+/// on), or `on` the rank that it names; an element of an `order` family counts where the family says `on`.
+/// It reads and fills stores of that rank only; so over ranks a datum that tasks of other ranks read must first be
 /// given by a task of its owner. A task that overwrites a version does not wait for the tasks that read
 /// it: if they still hold it, the overwriting task gets a copy.
 ///

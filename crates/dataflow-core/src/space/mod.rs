@@ -33,13 +33,15 @@ pub use independent::Independent;
 pub use name::TaskName;
 pub(crate) use name::in_order;
 #[doc(hidden)]
-pub use name::{Number, Spelling, pack_parameters, unpack_class, unpack_parameters};
+pub use name::{
+    Number, Spelling, pack_parameters, unpack_class, unpack_parameters, wire_parameters,
+};
 #[doc(hidden)]
 pub use verify::is_verify_asked;
 pub use verify::{Contradiction, verify};
 pub(crate) use verify::{misplaced, verify_if_asked};
 #[doc(hidden)]
-pub use walk::{Nest, Steps, dealt, narrow, walk};
+pub use walk::{Nest, Steps, counted, dealt, narrow, walk};
 
 pub(crate) use edges::{CountedInputs, HomeInputs, NARROW, Sources};
 pub(crate) use name::number_of;

@@ -185,6 +185,17 @@ pub fn unpack_parameters<const N: usize>(n_classes: u64, mut packed: u64) -> [u6
     parameters
 }
 
+/// A class and its parameters as other ranks read them, if each fits. Used by `task_names!`.
+#[doc(hidden)]
+#[inline]
+pub fn wire_parameters<const N: usize>(words: [u64; N]) -> Option<WireName> {
+    let mut name = WireName::new();
+    for word in words {
+        name.push(u32::try_from(word).ok()?);
+    }
+    Some(name)
+}
+
 /// The class of a packed name. Used by `task_names!`.
 #[doc(hidden)]
 #[inline(always)]
@@ -259,7 +270,7 @@ macro_rules! task_names {
                 }
 
                 #[inline(always)]
-                fn pack(self) -> Option<u64> {
+                fn pack(self) -> ::core::option::Option<u64> {
                     match self {
                         $(Self::$class { $($parameter),* } => $crate::space::pack_parameters(
                             __ClassOfTask::$class as u64, N_CLASSES, [$($parameter as u64),*],
@@ -274,24 +285,24 @@ macro_rules! task_names {
                         let [$($parameter),*] = $crate::space::unpack_parameters(N_CLASSES, packed);
                         return Self::$class { $($parameter: $parameter as _),* };
                     })+
-                    unreachable!("{packed:#x} was not packed from a {}", stringify!($name))
+                    ::core::unreachable!("{packed:#x} was not packed from a {}", ::core::stringify!($name))
                 }
 
-                fn to_wire(self) -> Option<$crate::wire::WireName> {
-                    Some(match self {
-                        $(Self::$class { $($parameter),* } => {
-                            [__ClassOfTask::$class as u32, $(u32::try_from($parameter).ok()?),*].into_iter().collect()
-                        }),+
-                    })
+                fn to_wire(self) -> ::core::option::Option<$crate::wire::WireName> {
+                    match self {
+                        $(Self::$class { $($parameter),* } => $crate::space::wire_parameters(
+                            [__ClassOfTask::$class as u64, $($parameter as u64),*],
+                        )),+
+                    }
                 }
 
-                fn from_wire(words: &[u32]) -> Option<Self> {
+                fn from_wire(words: &[u32]) -> ::core::option::Option<Self> {
                     let (&class, parameters) = words.split_first()?;
                     $(if class == __ClassOfTask::$class as u32 {
-                        let &[$($parameter),*] = parameters else { return None };
-                        return Some(Self::$class { $($parameter: $parameter as _),* });
+                        let &[$($parameter),*] = parameters else { return ::core::option::Option::None };
+                        return ::core::option::Option::Some(Self::$class { $($parameter: $parameter as _),* });
                     })+
-                    None
+                    ::core::option::Option::None
                 }
             }
         };

@@ -84,6 +84,13 @@ pub fn dealt(range: Range<u32>, place: u32, places: u32) -> Steps {
     }
 }
 
+/// A number of tasks, or the largest one: what is beyond it will not end either.
+#[doc(hidden)]
+#[inline]
+pub fn counted(tasks: i128) -> u64 {
+    u64::try_from(tasks).unwrap_or(u64::MAX)
+}
+
 /// Loops inside of one another around one task, of which a space has several, one after the other.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,8 @@
 //! Spaces derived from loops: they are proved, run as the loops do, and have the edges that one
 //! would have written by hand.
 
+mod large;
+mod names;
 mod textbook;
 
 use dataflow_core::port::{Inline, Shuffled};

@@ -1,7 +1,7 @@
 //! `inputs` and `successors`.
 
 use super::analysed::Analysed;
-use super::formula::Mentioned;
+use super::formula::{Mentioned, spelled};
 use crate::parse::Statement;
 use dataflow_affine::{Affine, Input, Output, System, Var, chain, excludes, said};
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
@@ -21,10 +21,21 @@ impl Analysed<'_> {
             arms.push(quote_spanned!(site=> #pattern => { #body }));
         }
         let (from, body) = self.edges(arms, "inputs", "from");
+        let attributes = self.attributes("inputs");
         Ok(quote_spanned! {site=>
-            #[inline(always)]
+            #attributes
             fn inputs(&self, task: Self::Task, #from: &mut impl #root::space::Inputs<Self>) { #body }
         })
+    }
+
+    /// What the user wrote at a function that is completed; it is inlined, unless he says how.
+    fn attributes(&self, function: &str) -> TokenStream {
+        let written = self.written(function).map(|function| &function.attrs[..]);
+        let written = written.unwrap_or_default();
+        let inline = quote_spanned!(self.space.site=> #[inline(always)]);
+        let own = written.iter().all(|a| !a.path().is_ident("inline"));
+        let own = own.then_some(inline);
+        quote_spanned!(self.space.site=> #(#written)* #own)
     }
 
     /// What is derived, and what the user adds; before it the name of the visitor, `_` in a space without
@@ -154,8 +165,9 @@ impl Analysed<'_> {
             arms.push(quote_spanned!(site=> #pattern => { #body }));
         }
         let (to, body) = self.edges(arms, "successors", "to");
+        let attributes = self.attributes("successors");
         Ok(quote_spanned! {site=>
-            #[inline(always)]
+            #attributes
             fn successors(&self, task: Self::Task, #to: &mut impl #root::space::Successors<Self>) { #body }
         })
     }
@@ -206,7 +218,7 @@ impl Analysed<'_> {
         let program = &self.lowered.program;
         let names = program.range_names(&program.statements()[number], output);
         let name = |var| match output.ranges.iter().position(|range| range.var == var) {
-            Some(range) => format_ident!("{}", names[range], span = site),
+            Some(range) => spelled(&names[range], site),
             None => self.name(var),
         };
         let its = self.flow(output.statement, output.access);

@@ -1,10 +1,11 @@
-//! Expressions, guards and ranges as tokens, without a difference below 0: in u32, or in u64 where a
-//! bound or a guard is a multiple or a sum of variables, which may be more than any task's parameter.
+//! Expressions, guards and ranges as tokens, without a difference below 0: in u32, or in u64 where there
+//! is a multiple or a sum of variables, which may be more than any task's parameter.
 
 use super::analysed::Analysed;
+use crate::lower::plain;
 use crate::parse::{Family, Statement};
 use dataflow_affine::{Affine, Comparison, Polynomial, Range, Said, Var};
-use proc_macro2::{Ident, Literal, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use std::collections::HashMap;
 
@@ -48,7 +49,7 @@ impl Mentioned {
     /// Whether a name occurs, as a token or inside of a string that is formatted.
     pub fn has(&self, name: &Ident) -> bool {
         self.find(name).is_some() || {
-            let name = name.to_string();
+            let name = plain(name);
             self.texts.iter().any(|text| formats(text, &name))
         }
     }
@@ -161,6 +162,14 @@ fn is_operand(token: &TokenTree) -> bool {
     }
 }
 
+/// A name as it is written, with the mark of one that is a word of Rust.
+pub(crate) fn spelled(name: &str, site: Span) -> Ident {
+    match syn::parse_str::<Ident>(name) {
+        Ok(_) => Ident::new(name, site),
+        Err(_) => Ident::new_raw(name, site),
+    }
+}
+
 /// In which pattern a token stands.
 enum Pattern {
     None,
@@ -186,27 +195,27 @@ impl Analysed<'_> {
         let mut found = written
             .filter(|(own, _)| *own == var)
             .map(|(_, name)| name.clone());
-        let made = || format_ident!("{}", self.lowered.program.name(var), span = self.space.site);
+        let made = || spelled(self.lowered.program.name(var), self.space.site);
         found.next().unwrap_or_else(made)
     }
 
     /// Whether parts of a sum may be more than fits into u32 though no variable is. The next number after
     /// the value of a loop's variable fits, that after a parameter may not.
     fn is_wide(&self, e: &Affine) -> bool {
-        let is_large = |sign: i64| {
-            let terms = e
-                .terms()
-                .iter()
-                .map(|&(var, c)| (var, c.saturating_mul(sign)));
-            let added: Vec<_> = terms.filter(|term| term.1 > 0).collect();
-            match (&added[..], e.constant().saturating_mul(sign)) {
-                ([], constant) => constant > u32::MAX.into(),
-                ([(_, 1)], ..=0) => false,
-                ([(var, 1)], 1) => self.is_parameter(*var),
-                _ => true,
-            }
-        };
-        is_large(1) || is_large(-1)
+        self.is_large(e, 1) || self.is_large(e, -1)
+    }
+
+    /// The same of what is added only, or with the sign -1 of what is subtracted.
+    fn is_large(&self, e: &Affine, sign: i64) -> bool {
+        let terms = e.terms().iter();
+        let terms = terms.map(|&(var, c)| (var, c.saturating_mul(sign)));
+        let added: Vec<_> = terms.filter(|term| term.1 > 0).collect();
+        match (&added[..], e.constant().saturating_mul(sign)) {
+            ([], constant) => constant > u32::MAX.into(),
+            ([(_, 1)], ..=0) => false,
+            ([(var, 1)], 1) => self.is_parameter(*var),
+            _ => true,
+        }
     }
 
     fn is_parameter(&self, var: Var) -> bool {
@@ -214,12 +223,21 @@ impl Analysed<'_> {
         parameters.any(|(own, _)| *own == var)
     }
 
-    /// An expression: what is added first, so that nothing falls below 0 on the way.
+    /// An expression whose value is a task's parameter or a subscript, as u32.
     pub(crate) fn affine(&self, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
-        self.affine_in(false, e, name)
+        // What is subtracted is no more than what is added, unless a factor of 0 is.
+        let mut numbers = e.terms().iter().map(|term| term.1).chain([e.constant()]);
+        let is_literal_wide = numbers.any(|c| c.unsigned_abs() > u32::MAX.into());
+        match self.is_large(e, 1) || is_literal_wide {
+            true => {
+                let sum = self.affine_in(true, e, name);
+                quote_spanned!(self.space.site=> (#sum) as u32)
+            }
+            false => self.affine_in(false, e, name),
+        }
     }
 
-    /// The same in u64, if it is `wide`.
+    /// An expression, in u64 if it is `wide`: what is added first, so that nothing falls below 0 on the way.
     fn affine_in(&self, wide: bool, e: &Affine, name: &dyn Fn(Var) -> Ident) -> TokenStream {
         let (plus, minus) = self.sides(wide, e, name);
         match minus.is_empty() {
@@ -410,7 +428,11 @@ impl Analysed<'_> {
             let (name, value) = (&parameter.name, &parameter.value);
             if used.iter().any(|mentioned| mentioned.has(name)) {
                 used.push(Mentioned::of(&value.to_token_stream()));
-                lets.push(quote_spanned!(self.space.site=> let #name: u32 = #value;));
+                // A name that the user binds again is used in vain.
+                lets.push(quote_spanned! {self.space.site=>
+                    #[allow(unused_variables)]
+                    let #name: u32 = #value;
+                });
             }
         }
         lets.into_iter().rev().collect()

@@ -136,7 +136,9 @@ impl Analysed<'_> {
         let one = quote_spanned!(site=> #task::#class { #(#fields),* });
         let bound = self.bound_in(part, &one);
         let asked = match others {
-            true => quote_spanned!(site=> (self.rank(#one) == on).then_some(#one)),
+            true => {
+                quote_spanned!(site=> (#root::space::TaskSpace::rank(self, #one) == on).then_some(#one))
+            }
             false => quote_spanned!(site=> ::core::option::Option::Some(#one)),
         };
         Ok(NestArms {
@@ -207,7 +209,9 @@ impl Analysed<'_> {
         }
         let accesses = &self.lowered.program.statements()[number].accesses;
         let mut written = accesses.iter().enumerate().filter(|(at, access)| {
-            access.mode.writes() && self.family(number, *at).class.is_none()
+            let family = self.family(number, *at);
+            let is_datum = !family.is_order || family.rank.is_some();
+            access.mode.writes() && family.class.is_none() && is_datum
         });
         let first = written.next().map(|(at, _)| at);
         let placed = first.and_then(|at| Some((self.family(number, at).rank.as_ref()?, first)));
@@ -238,7 +242,8 @@ impl Analysed<'_> {
                 ([_, (_, columns)], 0) => quote_spanned!(site=> on.0 / #columns),
                 (_, _) => quote_spanned!(site=> on.0 % #places),
             };
-            let value = self.value(number, access, what)?;
+            let row = (directions.len() == 1).then_some(places);
+            let value = self.value(number, access, what, row)?;
             dealt.push((value, place, quote_spanned!(site=> #places)));
         }
         let mut sizes = dealt.iter().map(|(.., places)| places);
@@ -255,9 +260,15 @@ impl Analysed<'_> {
         names.any(|name| mentioned.has(name))
     }
 
-    /// What a name of `on (m % p, n % q)` stands for: a variable of the statement, or a subscript of
-    /// the datum.
-    fn value(&self, number: usize, access: Option<usize>, name: &syn::Ident) -> Result<Affine> {
+    /// What a name of `on (m % p, n % q)`, or of `on m % p` in a row of `p` ranks, stands for: a variable of
+    /// the statement, or a subscript of the datum.
+    fn value(
+        &self,
+        number: usize,
+        access: Option<usize>,
+        name: &Ident,
+        row: Option<&syn::Expr>,
+    ) -> Result<Affine> {
         let statement = &self.lowered.program.statements()[number];
         let found = match access {
             Some(at) => {
@@ -271,8 +282,16 @@ impl Analysed<'_> {
             }
         };
         found.ok_or_else(|| {
+            let mut parameters = self.space.parameters.iter();
+            let instead = match parameters.any(|parameter| parameter.name == *name) {
+                false => String::new(),
+                true => {
+                    let rank = row.map_or("…".to_owned(), |p| format!("{name} % {}", p.to_token_stream()));
+                    format!("; by a parameter of the space say the rank itself, `on Rank({rank})`")
+                }
+            };
             let text = format!(
-                "`{name}` is neither a subscript of these data nor a parameter of this task"
+                "`{name}` is neither a subscript of these data nor a parameter of this task{instead}"
             );
             Error::new(name.span(), text)
         })
@@ -385,13 +404,13 @@ impl Analysed<'_> {
             #[allow(unused_variables)]
             fn owner(&self, task: Self::Task, #flow: usize) -> #root::rank::Rank {
                 #lets
-                match (task, #flow) { #(#arms)* _ => self.rank(task), }
+                match (task, #flow) { #(#arms)* _ => #root::space::TaskSpace::rank(self, task), }
             }
         })
     }
 
-    /// The number of a rank's tasks: a polynomial where there is one and a rank has them all, otherwise
-    /// sums of lengths of loops.
+    /// The number of a rank's tasks: a polynomial where there is one, a rank has them all and parameters are
+    /// so small that it fits into 128 bits on the way, otherwise sums of lengths of loops.
     pub(super) fn count(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
         let mut alone: Vec<TokenStream> = Vec::new();
@@ -408,22 +427,39 @@ impl Analysed<'_> {
         }
         let mut whole: Option<Polynomial> = Some(Polynomial::default());
         for (_, _, derived) in self.statements() {
-            let own = self.exact(count(&self.lowered.program, derived))?;
+            let own = count(&self.lowered.program, derived).ok().flatten(); // what is not exact is listed
             whole = whole.zip(own).map(|(sum, own)| sum.and(&own));
         }
-        let listed = quote_spanned!(site=> self.tasks(on).count() as u64);
-        let body = match whole.map(|whole| self.polynomial(&whole)) {
+        let listed = quote_spanned! {site=>
+            ::core::iter::Iterator::count(#root::space::TaskSpace::tasks(self, on)) as u64
+        };
+        let body = match whole {
             None => listed,
             Some(whole) => {
-                let wide = self.wide_lets(&whole, "i128");
+                let formula = self.polynomial(&whole);
+                alone.extend(self.small_enough(&formula, whole.safe_bits(127)));
+                let wide = self.wide_lets(&formula, "i128");
                 let conditions = quote_spanned!(site=> on == #root::rank::Rank(0) #(&& #alone)*);
                 let lets = self.lets(&conditions);
-                quote_spanned!(site=> #lets if #conditions { #wide (#whole) as u64 } else { #listed })
+                quote_spanned! {site=>
+                    #lets
+                    if #conditions { #wide #root::space::counted(#formula) } else { #listed }
+                }
             }
         };
         Ok(quote_spanned! {site=>
             #[allow(unused_variables, clippy::identity_op)]
             fn count(&self, on: #root::rank::Rank) -> u64 { #body }
         })
+    }
+
+    /// Asks whether the parameters in a formula have no more than so many bits; all have 32.
+    fn small_enough(&self, formula: &TokenStream, bits: u32) -> Option<TokenStream> {
+        let mentioned = Mentioned::of(formula);
+        let names = self.space.parameters.iter().map(|p| &p.name);
+        let names: Vec<&Ident> = names.filter(|name| mentioned.has(name)).collect();
+        let shift = Literal::u32_unsuffixed(bits);
+        let is_asked = bits < 32 && !names.is_empty();
+        is_asked.then(|| quote_spanned!(self.space.site=> (#(#names)|*) >> #shift == 0))
     }
 }

@@ -103,12 +103,13 @@ impl Analysed<'_> {
         let mut before = Polynomial::default();
         let mut numbers = Vec::new();
         for (_, statement, derived) in self.statements() {
-            let own = self.exact(position(program, derived))?;
-            let all = self.exact(count(program, derived))?;
+            let own = position(program, derived).ok().flatten();
+            let all = count(program, derived).ok().flatten();
             let (Some(own), Some(all)) = (own, all) else {
                 let text = format!(
                     "the tasks of `{}` have no number by formula: loops of a dense space are not left out \
-                     by an `if`, and none ends more than a step before it begins; leave `dense` away",
+                     by an `if`, and none ends before it begins, whatever the parameters (`0..n` and `1..=n` do \
+                     not, `1..n` does where `n` is 0); leave `dense` away",
                     statement.name
                 );
                 return Err(Error::new(keyword.span(), text));
