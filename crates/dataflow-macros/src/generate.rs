@@ -213,7 +213,7 @@ impl Analysed<'_> {
         self.expect_plain()?;
         let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
         let mut parts = vec![
-            self.describe(),
+            self.describe()?,
             self.inputs()?,
             self.successors()?,
             self.run()?,
@@ -268,7 +268,7 @@ impl Analysed<'_> {
     }
 
     /// The classes and their flows; then the user's description, or name and parameters.
-    fn describe(&self) -> TokenStream {
+    fn describe(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
         let written = self.written("describe");
         let about = Ident::new("about", site);
@@ -317,18 +317,22 @@ impl Analysed<'_> {
             });
             quote_spanned!(site=> #about.class(#name) #(#flows)*;)
         });
+        let ranks = self.ranks()?;
+        let ranks = ranks
+            .iter()
+            .map(|n_ranks| quote_spanned!(site=> #about.ranks(#n_ranks);));
         // What is written stands last, as a function's end: it may have no `;` there, and return earlier.
-        let body = quote_spanned!(site=> #(#classes)* #rest);
+        let body = quote_spanned!(site=> #(#classes)* #(#ranks)* #rest);
         let lets = self.lets(&body);
         let attributes = written.map(|function| &function.attrs[..]);
         let attributes = attributes.unwrap_or_default();
-        quote_spanned! {site=>
+        Ok(quote_spanned! {site=>
             #(#attributes)*
             fn describe(&self, #about: &mut #root::space::Description) {
                 #lets
                 #body
             }
-        }
+        })
     }
 
     /// The name of the type in lower case, with underscores.

@@ -8,6 +8,7 @@ mod textbook;
 use dataflow_core::port::{Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::TaskName;
+use dataflow_core::{error::Kind, run};
 use std::sync::Mutex;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -461,6 +462,11 @@ fn a_task_that_reads_from_another_ranks_store_is_named() {
                 give it, and an edge carry it";
     assert!(fault.contains(said), "{fault}");
     verify(&deal(2), 2).unwrap();
+    // One rank would leave out what is dealt out to the other.
+    let fault = verify(&deal(2), 1).unwrap_err().to_string();
+    assert!(fault.contains("2 ranks, and there are 1"), "{fault}");
+    let error = run(&deal(2), &Inline).unwrap_err();
+    assert_eq!(error.kind(), Kind::NoSuchRank);
 }
 
 // ── Floyd and Warshall, with the conditions of the textbook ──────────────────────────────────────

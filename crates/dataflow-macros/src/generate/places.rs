@@ -251,6 +251,28 @@ impl Analysed<'_> {
         Ok(Some(dealt).filter(|_| !varies))
     }
 
+    /// To how many ranks tasks are dealt out, of each row or grid of ranks that is said once and for all.
+    pub(super) fn ranks(&self) -> Result<Vec<TokenStream>> {
+        let mut found: Vec<TokenStream> = Vec::new();
+        for (number, ..) in self.statements() {
+            let Some(dealt) = self.dealt(number)? else {
+                continue;
+            };
+            let site = self.space.site;
+            let one = quote_spanned!(site=> 1);
+            let n_ranks = dealt.iter().fold(one, |product, (.., places)| {
+                quote_spanned!(site=> #product * <u64 as ::core::convert::From<u32>>::from(#places))
+            });
+            if !found
+                .iter()
+                .any(|other| other.to_string() == n_ranks.to_string())
+            {
+                found.push(n_ranks);
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether an expression names a parameter of the task, or a subscript of the datum that places it.
     fn varies(&self, number: usize, access: Option<usize>, e: &TokenStream) -> bool {
         let mentioned = Mentioned::of(e);
