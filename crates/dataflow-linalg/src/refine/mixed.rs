@@ -14,7 +14,7 @@ use crate::lu::{self, Pivots};
 use crate::matrix::norm::{Norm, infinity_norm, norm, peaks};
 use crate::matrix::{Structure, TiledMatrix, expect_two};
 use crate::product::Operand;
-use crate::scalar::{Scalar, power_of_two};
+use crate::scalar::{Scalar, power_of_two, smallest_normal};
 use crate::succession::joined;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -154,7 +154,7 @@ impl<T: Scalar> Factors<T> {
     /// # Errors
     /// The first entry of B that is not finite, and that the factors are of a matrix of another shape, cut or
     /// spread: B is as it was; those of solutions by [`cholesky`] and [`lu`]; [`LinalgError::NotConverged`]
-    /// if 30 corrections do not do. The plain transpose of a complex Hermitian matrix is refused.
+    /// if 30 corrections do not do, [`LinalgError::Overflow`] if a solution or its residual is not finite. The plain transpose of a complex Hermitian matrix is refused.
     pub fn solve(
         &self,
         a: &TiledMatrix<T>,
@@ -199,14 +199,27 @@ fn refined_with<T: Scalar>(
     let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
     let norm = norm(a, which, on).map_err(LinalgError::Run)?;
     let tolerance = norm * T::EPSILON * (a.rows() as f64).sqrt();
+    // Of the smallest numbers there are, a unit for each entry of X and for each product and sum: no
+    // correction makes a residual smaller.
+    let unit = 2.0 * T::EPSILON * smallest_normal::<T>();
+    let spare = (norm + a.rows() as f64 + 1.0) * unit;
     let (side, copy) = mapped("copy", b, on, |x: T| x)?;
     let (mut left, again) = mapped("copy", b, on, |x: T| x)?;
     let clear = by_columns("clear", b, on, |_, _| T::zero())?;
     let mut reports = vec![look, copy, again, clear];
     for corrections in 0.. {
-        let (done, cost) = are_done(b, &left, tolerance, on)?;
+        let (columns, cost) = sizes(b, &left, on)?;
         reports.extend(cost);
-        if done {
+        let is_lost = |(x, rest): &(f64, f64)| !(x.is_finite() && rest.is_finite());
+        if let Some(col) = columns.iter().position(is_lost) {
+            return Err(LinalgError::Overflow { col: col as u64 });
+        }
+        // X = 0 is no solution that was tried.
+        if are_done(
+            &columns,
+            tolerance,
+            if corrections == 0 { 0.0 } else { spare },
+        ) {
             return Ok(joined(reports));
         }
         if corrections > MOST_CORRECTIONS {
@@ -288,20 +301,23 @@ fn expect_fit<T: Scalar>(a: &TiledMatrix<T>, b: &TiledMatrix<T>) -> Result<(), L
     Err(LinalgError::Shape(text))
 }
 
-/// Whether every column's residual is small enough for its solution, both being finite; the same on
-/// every rank.
-fn are_done<T: Scalar>(
+/// The largest entries of each column of X and of its residual; the same on every rank.
+fn sizes<T: Scalar>(
     x: &TiledMatrix<T>,
     rest: &TiledMatrix<T>,
-    tolerance: f64,
     on: &dyn Executor,
-) -> Result<(bool, [Report; 2]), LinalgError> {
+) -> Result<(Vec<(f64, f64)>, [Report; 2]), LinalgError> {
     let peaks = |a| peaks(a, on).map_err(LinalgError::Run);
     let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
-    let mut columns = of_x.into_iter().zip(of_rest);
-    let is_done =
-        |(x, rest): (f64, f64)| x.is_finite() && rest.is_finite() && rest <= x * tolerance;
-    Ok((columns.all(is_done), [first, second]))
+    Ok((of_x.into_iter().zip(of_rest).collect(), [first, second]))
+}
+
+/// Whether every column's residual is small enough for its solution, or below `spare`, both being finite.
+fn are_done(columns: &[(f64, f64)], tolerance: f64, spare: f64) -> bool {
+    let is_done = |&(x, rest): &(f64, f64)| {
+        x.is_finite() && rest.is_finite() && rest <= x * tolerance + spare
+    };
+    columns.iter().all(is_done)
 }
 
 /// The solution of A·X = B by factors in [`Scalar::Lower`], refined to the accuracy of `T`; by factors in
@@ -424,9 +440,9 @@ impl<T: Scalar> Attempt<'_, T> {
         for corrections in 0.. {
             let (rest, cost) = rest(Operand::plain(a), b, &x, backend, on)?;
             self.reports.extend(cost);
-            let (done, cost) = are_done(&x, &rest, tolerance, on)?;
+            let (columns, cost) = sizes(&x, &rest, on)?;
             self.reports.extend(cost);
-            if done {
+            if are_done(&columns, tolerance, 0.0) {
                 return Ok((x, corrections, Factors::Lower(factors, pivots)));
             }
             if corrections == MOST_CORRECTIONS {

@@ -674,6 +674,29 @@ fn factors_of_another_matrix_are_refused_and_right_hand_sides_stay() {
     }
 }
 
+/// They were corrected 30 times without end, since no correction is below the smallest number.
+#[test]
+fn further_sides_may_be_as_small_as_the_smallest_numbers() {
+    let unit = f64::from_bits(1);
+    for structure in [Structure::Lower, Structure::General] {
+        let a = square::<f64>(structure, 2, &|i: usize, j: usize| {
+            [0.0, 3.0][usize::from(i == j)]
+        });
+        let b = sides::<f64>(2, 1, &|_: usize, _: usize| 1.0);
+        let factors = solve(&a, &b, AUTO, &Inline).unwrap().factors;
+        assert!(matches!(factors, Factors::Lower(..)));
+        let b = sides::<f64>(2, 2, &|i: usize, j: usize| {
+            [[20.0 * unit, 3.0], [-30.0 * unit, 6.0]][i][j]
+        });
+        factors
+            .solve(&a, Op::NoTranspose, &b, AUTO, &Inline)
+            .unwrap();
+        let x = |i, j| b.get(i, j).unwrap();
+        assert_eq!([x(0, 0), x(1, 0)], [7.0 * unit, -10.0 * unit]);
+        assert_eq!([x(0, 1), x(1, 1)], [1.0, 2.0]);
+    }
+}
+
 /// All 31 solutions were computed, B was lost, and full factors answered NaN.
 #[test]
 fn further_sides_that_are_not_finite_are_refused_and_stay() {
