@@ -381,6 +381,10 @@ fn what_cannot_be_answered_is_named() {
             .solve(&ndarray::Array3::zeros((3, 1, 1)))
             .unwrap_err(),
         tall.dot_tiled(&tall).unwrap_err(),
+        // Before there is memory for the product.
+        Array2::zeros((1 << 20, 1))
+            .dot_tiled(&Array2::<f64>::zeros((2, 1 << 20)))
+            .unwrap_err(),
         tall.least_squares(&Array1::zeros(2)).unwrap_err(),
         tall.least_squares(&ndarray::Array3::zeros((3, 1, 1)))
             .unwrap_err(),

@@ -11,7 +11,7 @@
 use crate::calls::copy::{copy, whole};
 use crate::calls::factored::steps::{AUTO, alike};
 use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::calls::site::{expect_rows, expect_square};
+use crate::calls::site::{expect_alike, expect_product, expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
@@ -294,6 +294,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
+        expect_product((self.rows(), self.cols()), (b.rows(), b.cols()))?;
+        expect_alike(self.nb(), b.nb())?;
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
         let zeros = |_: usize, _: usize| T::zero();
         let c = TiledMatrix::beside(layout, &on.memory(), &zeros, on);

@@ -82,7 +82,8 @@ impl Determinant {
         match times % 2 {
             0 => self,
             _ => Determinant {
-                phase: -self.phase,
+                // −(1 + 0i) is −1 − 0i, whose angle is −π.
+                phase: c64::new(0.0, 0.0) - self.phase,
                 ..self
             },
         }
@@ -155,6 +156,12 @@ mod tests {
             assert!((found.phase - phase).norm() < 1e-15, "{n}: {found:?}");
             assert!((found.log_abs - n as f64 * 2f64.ln()).abs() < 1e-14);
         }
+    }
+
+    #[test]
+    fn a_negative_determinant_has_the_angle_pi() {
+        let swapped = Determinant::of_factor(&[2.0, 3.0]).unwrap().swapped(1);
+        assert_eq!(swapped.phase.arg(), std::f64::consts::PI);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use dataflow_core::port::{Heap, Memory};
 use dataflow_linalg::kernel::{Backend, Op, gemm, geqrt, getrf, herk, potrf, trsm, trsm_left};
 use dataflow_linalg::matrix::{Format, Tile};
-use dataflow_linalg::whole::{invert_definite, solve_with_lu};
+use dataflow_linalg::qr::{Elimination, Tree};
+use dataflow_linalg::whole::{invert_definite, invert_with_lu, solve_with_lu};
 use std::panic::{catch_unwind, set_hook, take_hook};
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +23,7 @@ fn tile(rows: usize, cols: usize) -> Tile<f64> {
 fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     static SEEN: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
     const AUTO: Backend = Backend::Auto;
-    let wrong: [fn(); 14] = [
+    let wrong: [fn(); 17] = [
         || _ = tile(2, 2).get(2, 0),
         || tile(2, 2).set(0, 7, 1.0),
         || tile(3, 2).read_column_major(&[0.0; 5], 3),
@@ -44,6 +45,16 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
                 &|_: usize, _: usize| 1.0,
             )
         },
+        || {
+            _ = solve_with_lu(
+                (&tile(2, 2), &[0]),
+                Op::NoTranspose,
+                1,
+                &|_: usize, _: usize| 1.0,
+            )
+        },
+        || _ = invert_with_lu((&tile(2, 2), &[0])),
+        || _ = Elimination::of_tree(Tree::Flat, 2, 3),
     ];
     let before = take_hook();
     set_hook(Box::new(|info| {
@@ -52,7 +63,7 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     }));
     let panicked = wrong.map(|wrong| catch_unwind(wrong).is_err());
     set_hook(before);
-    assert_eq!(panicked, [true; 14]);
+    assert_eq!(panicked, [true; 17]);
     let seen = SEEN.lock().unwrap().clone();
     assert!(
         seen.iter()

@@ -48,6 +48,8 @@ pub struct Herk<'a, T: Scalar> {
 /// # Errors
 /// If shapes or tile orders disagree, C is A or not stored as [`Structure::Lower`], A is not stored
 /// as [`Structure::General`] or enters transposed without being conjugated; if the run fails.
+/// [`LinalgError::Argument`] if a finite α or β is infinite in the precision of `T`, or is 0 there
+/// and was not.
 ///
 /// # Examples
 /// ```
@@ -104,7 +106,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
         c: &'a TiledMatrix<T>,
         backend: Backend,
     ) -> Result<Self, LinalgError> {
-        let (alpha, beta) = (T::from_real(alpha), T::from_real(beta));
+        let (alpha, beta) = (held("alpha", alpha)?, held("beta", beta)?);
         Herk::with(alpha, a, Op::ConjTranspose, beta, c, backend)
     }
 
@@ -264,6 +266,18 @@ task_space! {
     }
 }
 use HerkTask::{Below, Give, OnDiagonal, Scale};
+
+/// A factor in the precision of the matrices, if it stays finite, and stays other than 0.
+fn held<T: Scalar>(name: &str, factor: f64) -> Result<T, LinalgError> {
+    let rounded = T::from_real(factor);
+    let overflows = factor.is_finite() && !rounded.is_finite();
+    if overflows || (factor != 0.0 && rounded == T::zero()) {
+        let precision = T::PRECISION;
+        let text = format!("{name} is {factor:e} (must be a number of {precision}, or 0)");
+        return Err(LinalgError::Argument(text));
+    }
+    Ok(rounded)
+}
 
 impl<T: Scalar> Herk<'_, T> {
     /// Whether it is a square with the transpose, not the adjoint, of complex numbers.

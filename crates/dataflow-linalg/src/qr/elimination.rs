@@ -69,7 +69,15 @@ impl std::error::Error for EliminationError {}
 
 impl Elimination {
     /// The eliminations by a tree.
+    ///
+    /// # Panics
+    /// If there are more panels than rows of tiles.
+    #[track_caller]
     pub fn of_tree(tree: Tree, mt: u32, panels: u32) -> Self {
+        assert!(
+            panels <= mt,
+            "{panels} panels of {mt} rows (must not be more)"
+        );
         let lists = tree.kills(mt, panels);
         let made = Elimination::of_lists(mt, &lists);
         made.unwrap_or_else(|error| unreachable!("{tree} of {mt} rows: {error}"))

@@ -164,7 +164,7 @@ impl<T: Scalar> Lu<T> {
 /// - `cols`: of B, which has the rows of A
 ///
 /// # Panics
-/// If the factors are not square.
+/// If the factors are not square, or `rows` has not one entry a row.
 ///
 /// # Examples
 /// ```
@@ -182,7 +182,7 @@ pub fn solve_with_lu<T: Scalar>(
     cols: usize,
     b: &impl Entries<T>,
 ) -> Vec<T> {
-    let n = expect_square(lu);
+    let n = expect_order(lu, rows);
     let mut x = Tile::unspecified(n, cols, Format::ColumnMajor, &KEPT);
     let mut before = vec![T::zero(); n];
     let columns = x.as_mut_slice().chunks_exact_mut(n.max(1));
@@ -215,7 +215,7 @@ pub fn solve_with_lu<T: Scalar>(
 /// turned. 4n³/3 flops.
 ///
 /// # Panics
-/// If the factors are not square.
+/// If the factors are not square, or `rows` has not one entry a row.
 ///
 /// # Examples
 /// ```
@@ -226,7 +226,7 @@ pub fn solve_with_lu<T: Scalar>(
 /// ```
 #[track_caller]
 pub fn invert_with_lu<T: Scalar>((lu, rows): (&Tile<T>, &[usize])) -> Vec<T> {
-    let n = expect_square(lu);
+    let n = expect_order(lu, rows);
     let mut x = Tile::new(n, n, Format::ColumnMajor, &KEPT);
     let diagonal = x.as_mut_slice().iter_mut().step_by(n + 1);
     diagonal.for_each(|one| *one = T::one());
@@ -263,8 +263,9 @@ fn turned<T: Scalar>(x: &[T], rows: &[usize]) -> Vec<T> {
 }
 
 #[track_caller]
-fn expect_square<T: Scalar>(lu: &Tile<T>) -> usize {
-    let (m, n) = (lu.rows(), lu.cols());
+fn expect_order<T: Scalar>(lu: &Tile<T>, rows: &[usize]) -> usize {
+    let (m, n, len) = (lu.rows(), lu.cols(), rows.len());
     assert!(m == n, "a solution with factors of {m} × {n}");
+    assert!(len == n, "a permutation of {len} rows for factors of {n}");
     n
 }

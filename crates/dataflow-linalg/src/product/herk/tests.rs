@@ -145,6 +145,24 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(adjoint.unwrap_err().name(), "wrong_shape");
 }
 
+#[test]
+fn factors_that_the_precision_does_not_hold_are_refused() {
+    let layout = Layout::general(2, 2, 2).unwrap();
+    let a = TiledMatrix::<f32>::from_entries(layout, &Random::new(1));
+    let c = TiledMatrix::zeros(Layout::lower(2, 2).unwrap());
+    let is_refused = |alpha, beta| {
+        let space = Herk::new(alpha, Operand::plain(&a), beta, &c, Backend::Auto);
+        matches!(space, Err(LinalgError::Argument(_)))
+    };
+    for factor in [1e-46, -1e39] {
+        assert!(is_refused(factor, 0.0), "{factor:e}");
+        assert!(is_refused(1.0, factor), "{factor:e}");
+    }
+    for factor in [0.0, 1e-45, f64::INFINITY, f64::NAN] {
+        assert!(!is_refused(factor, factor), "{factor:e}");
+    }
+}
+
 /// LAPACK's own test of CHERK: with nothing to add the diagonal kept an imaginary part of −10¹⁰.
 #[test]
 fn a_hermitian_square_has_a_real_diagonal_also_where_nothing_is_added() {
