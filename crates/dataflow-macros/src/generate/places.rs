@@ -259,10 +259,13 @@ impl Analysed<'_> {
                 continue;
             };
             let site = self.space.site;
-            let one = quote_spanned!(site=> 1);
-            let n_ranks = dealt.iter().fold(one, |product, (.., places)| {
-                quote_spanned!(site=> #product * <u64 as ::core::convert::From<u32>>::from(#places))
+            let sizes = dealt.iter().map(|(.., places)| {
+                quote_spanned!(site=> <u64 as ::core::convert::From<u32>>::from(#places))
             });
+            let grid = |rows, columns| quote_spanned!(site=> #rows * #columns);
+            let Some(n_ranks) = sizes.reduce(grid) else {
+                continue;
+            };
             if !found
                 .iter()
                 .any(|other| other.to_string() == n_ranks.to_string())
