@@ -291,3 +291,35 @@ fn a_byte_order_mark_is_no_part_of_a_file() {
     let ended = run("shallow_water", &["--input", &written("mark.nodes", nodes)]);
     assert!(!ended.stderr.contains("line 1"), "{}", ended.stderr);
 }
+
+/// The result took the place of the matrix, and the run ended well.
+#[test]
+fn no_output_replaces_what_is_read() {
+    let text = "%%MatrixMarket matrix array real general\n1 1\n2\n";
+    let file = std::env::temp_dir().join(format!("kept-{}.mtx", std::process::id()));
+    let name = file.to_str().unwrap();
+    for of in [
+        &["solve", "--input", name, "--output", name][..],
+        &["solve", "--rhs", name, "--output", name],
+        &["lu", "--input", name, "--dot", name],
+        &["lu", "--rank", "0", "--hosts", name, "--dot", name],
+        &["topology", "--input", name, "--svg", name],
+        &["alignment", "--input", name, "--dot", name],
+        &["blackscholes", "--input", name, "--output", name],
+        &["shallow_water", "--input", name, "--svg", name],
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let ended = run(of[0], &of[1..]);
+        let line = ended.is_a_bad_argument();
+        let (kept, asked) = (of[of.len() - 4], of[of.len() - 2]);
+        assert!(
+            line.contains(kept) && line.contains(asked),
+            "{of:?}: {line}"
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "{of:?}");
+    }
+    // Two that only read may share a file.
+    let shared = run("solve", &["--input", name, "--rhs", name, "--json"]);
+    assert_eq!(shared.object()["error"], serde_json::Value::Null);
+    std::fs::remove_file(&file).unwrap();
+}

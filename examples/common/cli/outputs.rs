@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 /// The flags that name such a file, in any example.
 pub(super) const FLAGS: [&str; 5] = ["trace", "dot", "svg", "output", "xml"];
 
-/// Flags that name a file which none of those may replace: where costs are not measured they are read.
-const KEPT: [&str; 1] = ["costs"];
+/// Flags that name a file which none of those may replace: it is read, and where costs are measured they are
+/// written.
+const KEPT: [&str; 4] = ["costs", "input", "rhs", "hosts"];
 
 /// Graphs of one run of which each has a file: a loop to convergence has hundreds.
 const MOST_FILES: usize = 8;
@@ -23,7 +24,7 @@ const MOST_FILES: usize = 8;
 /// Links that are followed, one to another, as far as Linux follows them.
 const MOST_LINKS: usize = 40;
 
-/// The files that a command line asks for, by flag.
+/// The files that a command line names, by flag: first those that it asks for, then those that are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs(Vec<(&'static str, PathBuf)>);
 
@@ -38,10 +39,12 @@ impl Outputs {
         Outputs(FLAGS.into_iter().chain(KEPT).filter_map(file).collect())
     }
 
-    /// What to say of two flags that lead to one file, of which one would destroy what the other has left.
+    /// What to say of two flags that lead to one file, of which one would destroy what the other has left or
+    /// is about to read. Two that only read may share one.
     pub(super) fn shared(&self) -> Option<String> {
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for (flag, path) in &self.0 {
+            let is_kept = KEPT.contains(flag);
             let files: Vec<PathBuf> = match *flag {
                 "trace" => trace_files(path).flat_map(with_siblings).collect(),
                 _ => vec![path.clone()],
@@ -50,11 +53,16 @@ impl Outputs {
                 let place = place(file);
                 if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == place) {
                     let file = file.display();
-                    return Some(format!(
-                        "--{flag}: --{other} writes {file} (each needs a file of its own)"
-                    ));
+                    return Some(match is_kept {
+                        true => format!("--{other}: it would replace {file}, which --{flag} names"),
+                        false => format!(
+                            "--{flag}: --{other} writes {file} (each needs a file of its own)"
+                        ),
+                    });
                 }
-                taken.push((place, *flag));
+                if !is_kept {
+                    taken.push((place, *flag));
+                }
             }
         }
         None
