@@ -51,6 +51,44 @@ fn lu_of_a_singular_matrix_is_complete_and_fails_with_the_index_of_its_pivot() {
     assert!(object["digest"].is_string(), "{object}");
 }
 
+/// Without row swaps such factors have no right product, and only that was told.
+#[test]
+fn a_pivot_that_is_zero_or_overflows_is_told_although_the_product_is_wrong() {
+    for (entries, pivoting, kind, index) in [
+        (
+            "3 3\n2\n1\n2\n2\n1\n1\n2\n2\n1\n",
+            "none",
+            "singular",
+            Some(2),
+        ),
+        (
+            "2 2\n1e308\n-1e308\n1e308\n1e308\n",
+            "partial",
+            "overflow",
+            None,
+        ),
+    ] {
+        let path = std::env::temp_dir().join(format!("{kind}-pivot-{}.mtx", std::process::id()));
+        let text = format!("%%MatrixMarket matrix array real general\n{entries}");
+        std::fs::write(&path, text).unwrap();
+        let flags = [
+            "--input",
+            path.to_str().unwrap(),
+            "--pivoting",
+            pivoting,
+            "--json",
+        ];
+        let ended = run("lu", &flags);
+        std::fs::remove_file(&path).unwrap();
+        let error = &ended.object()["error"];
+        assert_eq!(
+            (error["kind"].as_str(), error["index"].as_u64()),
+            (Some(kind), index),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn lu_refuses_a_way_of_pivoting_that_it_does_not_have() {
     let ended = run("lu", &["--n", "5", "--pivoting", "rook"]);
