@@ -206,10 +206,12 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What is known before: of the file, where it is kept or two ranks add to it.
+    /// What is known before: of the file, where it is kept or two ranks add to it. Only rank 0 has it, which
+    /// alone writes and compares: another host has no such file.
     fn before(&self, file: &Path) -> Result<CostFile, Failure> {
         match (self.runtime.n_ranks(), self.own.keep) {
             (1, false) => Ok(CostFile::default()),
+            (2, _) if self.runtime.rank() != Rank(0) => Ok(CostFile::default()),
             (1 | 2, _) => Ok(CostFile::read(file)?),
             (ranks, _) => {
                 let text = format!("--ranks {ranks}: messages are measured between 2");
