@@ -9,7 +9,7 @@ mod steps;
 mod variants;
 
 use clap::{Args, ValueEnum};
-use common::cli::settings::Variant;
+use common::cli::settings::{Precision, Variant};
 use common::cli::simulated::is_simulated_only;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem::{self, Job, Problem, by_precision, digest, is_checked, judge, over_ranks};
@@ -24,7 +24,7 @@ use dataflow::linalg::scalar::Scalar;
 use dataflow::{Monitor, Runtime};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use variants::{in_f64, multiply};
+use variants::{in_f64, multiply, no_variant};
 
 const EXAMPLE: Example = Example {
     name: "matmul",
@@ -298,8 +298,12 @@ fn tell_sums<T: Scalar>(
     Ok(())
 }
 
-/// Refuses what the flags beside it leave without a meaning.
+/// Refuses what the flags beside it leave without a meaning, before any work.
 fn expect_sense(settings: &Settings<Own>) -> Result<(), Failure> {
+    let precision = settings.precision.unwrap_or(Precision::F64);
+    if settings.variant != Variant::Graph && precision != Precision::F64 {
+        return Err(no_variant());
+    }
     if settings.own.integers {
         settings.expect_no_seed("with --integers a formula says the entries")?;
     }

@@ -20,8 +20,12 @@ pub type Matrices<'m> = [&'m TiledMatrix<f64>; 3];
 /// If they are not.
 pub fn in_f64<T: Scalar>(matrix: &TiledMatrix<T>) -> Result<&TiledMatrix<f64>, Failure> {
     let matrix: &dyn Any = matrix;
-    let other = || Failure::refused("--variant base and ideal are for --precision f64");
-    matrix.downcast_ref().ok_or_else(other)
+    matrix.downcast_ref().ok_or_else(no_variant)
+}
+
+/// Of a product of numbers that are not of type f64.
+pub fn no_variant() -> Failure {
+    Failure::refused("--variant base and ideal are for --precision f64")
 }
 
 /// Runs this rank's part of a product in the variant that was asked for.
