@@ -167,7 +167,7 @@ fn expect_scores(scores: &Scores, [first, second]: [usize; 2]) -> Result<(), Fai
     Err(Failure::new("too_long", text))
 }
 
-/// Refuses a table for whose borders there is no room: `asked` are the words that asked for it.
+/// Refuses a table for whose borders, and the way back, there is no room: `asked` are the words that asked for it.
 fn expect_room(
     asked: &str,
     [first, second]: [usize; 2],
@@ -180,8 +180,11 @@ fn expect_room(
     // Every rank has a slot for each border.
     let slots = 2 * n.div_ceil(nb).saturating_mul(m.div_ceil(nb));
     let slots = slots.saturating_mul(size_of::<Border>() as u128);
-    let asked = format!("{asked}, --nb {nb}");
-    problem::expect_room(&asked, own.saturating_add(slots), runtime)
+    // The way back computes a tile once more, as a whole.
+    let again = (nb.min(n) + 1).saturating_mul(nb.min(m) + 1);
+    let again = again.saturating_mul(size_of::<Cell>() as u128);
+    let bytes = own.saturating_add(slots).saturating_add(again);
+    problem::expect_room(&format!("{asked}, --nb {nb}"), bytes, runtime)
 }
 
 impl Alignment {
