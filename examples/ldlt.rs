@@ -178,12 +178,14 @@ fn residual(tiles: &Blocks, a: &Store<Vec<f64>>, runtime: &Runtime) -> Result<f6
     let mut own = Vec::new();
     tiles.each(a, runtime.rank(), |i, j, value| {
         if j <= i {
-            own.push([i as f64, j as f64, value]);
+            own.extend_from_slice(bytemuck::bytes_of(&[i as f64, j as f64, value]));
         }
     });
+    let all = runtime.gather(own)?;
     let (mut l, mut d) = (vec![0.0; n * n], vec![0.0; n]);
-    for bytes in runtime.gather(bytemuck::cast_slice(&own).to_vec())? {
-        for [i, j, value] in bytemuck::pod_collect_to_vec::<u8, [f64; 3]>(&bytes) {
+    for bytes in all {
+        for place in bytes.chunks_exact(size_of::<[f64; 3]>()) {
+            let [i, j, value]: [f64; 3] = bytemuck::pod_read_unaligned(place);
             match (i as usize, j as usize) {
                 (i, j) if i == j => (l[i * n + i], d[i]) = (1.0, value),
                 (i, j) => l[i * n + j] = value,

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings, process};
 use common::problem::SLOT;
 use common::shapes::{
-    Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, Wavefront,
+    Carried, Chain, Cholesky, Data, Independent, Moved, Shared, Stencil, Updated, WIDTH, Wavefront,
 };
 use dataflow::core::port::Wire;
 use dataflow::core::{self, run_across};
@@ -97,16 +97,22 @@ fn overhead(
     }
 }
 
-/// Refuses more data at home than there is room for: every rank has a slot for each.
+/// Refuses more data at home than there is room for, of which every rank has a slot for each; or more numbered
+/// tasks, of which it has a byte for each.
 fn expect_room(own: &Own, runtime: &Runtime) -> Result<(), Failure> {
     let size = u128::from(own.size);
-    let slots = match (own.data, own.shape) {
-        (Data::None, _) | (_, Shape::Independent | Shape::Chain | Shape::Stencil) => return Ok(()),
-        (_, Shape::Wavefront) => 2 * size,
-        (_, Shape::Cholesky) => size * (size + 1) / 2,
+    let (slots, tasks) = match own.shape {
+        Shape::Independent | Shape::Chain => (0, size),
+        Shape::Wavefront => (2 * size, size * size),
+        Shape::Cholesky => (size * (size + 1) / 2, size * (size + 1) * (size + 2) / 6),
+        Shape::Stencil => (0, size * u128::from(WIDTH)),
     };
-    // The number that a slot holds, and its count of readers.
-    let bytes = slots * (SLOT + 24);
+    let bytes = match own.data {
+        Data::None if own.dense => tasks,
+        Data::None => 0,
+        // The number that a slot holds, and its count of readers.
+        _ => slots * (SLOT + 24),
+    };
     common::problem::expect_room(&format!("--size {size}"), bytes, runtime)
 }
 

@@ -134,9 +134,10 @@ fn expect_room<T: Real>(
         Rank(0) => 2 * count as u128,
         _ => 0,
     };
-    // A block of zeros, and one that is priced.
+    // A block of zeros; and each worker has one of contracts, once more by their fields, and its prices.
+    let of_worker = nb as u128 * (size_of::<Contract>() + 8 * size_of::<T>()) as u128;
     let bytes = (prices + nb as u128) * size_of::<T>() as u128
-        + nb as u128 * size_of::<Contract>() as u128
+        + runtime.n_threads().min(blocks) as u128 * of_worker
         + blocks as u128 * size_of::<Prices<T>>() as u128;
     problem::expect_room(&asked, bytes, runtime)
 }
