@@ -26,7 +26,7 @@ use common::cli::counts::is_counts_only;
 use common::cli::settings::at_least_one;
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings, record};
 use common::problem::SLOT;
-use common::variant::run_variant;
+use common::variant::{self, run_variant};
 use dataflow::core::space::Independent;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::{Error, Monitor, Report, Runtime};
@@ -236,6 +236,7 @@ fn sweeps(
             },
         ));
     };
+    variant::expect_room(settings.variant, jacobi, runtime)?;
     let looks = settings.own.limit / iterations;
     let mut swept = Swept {
         sweeps: 0,

@@ -128,6 +128,15 @@ const HEARD: usize = 1;
 const MORE: usize = 2;
 
 impl<'s, S: Rounds> Base<'s, S> {
+    /// Bytes of the tables, at least: what travels is known when they are made.
+    pub fn bytes(space: &S) -> u128 {
+        let n_ranks = space.n_ranks();
+        let n_rounds = u128::from(n_ranks) * u128::from(space.n_rounds());
+        let n_tasks: u64 = (0..n_ranks).map(|rank| space.count(Rank(rank))).sum();
+        let tasks = u128::from(n_tasks) * size_of::<S::Task>() as u128;
+        tasks + n_rounds * size_of::<Round<S::Task>>() as u128
+    }
+
     /// Finds the rounds of a space.
     pub fn new(space: &'s S) -> Self {
         let mut about = Description::default();
@@ -175,7 +184,7 @@ impl<'s, S: Rounds> Base<'s, S> {
     }
 
     fn of(&self, round: u32, rank: u32) -> &Round<S::Task> {
-        &self.rounds[(rank * self.space.n_rounds() + round) as usize]
+        &self.rounds[rank as usize * self.space.n_rounds() as usize + round as usize]
     }
 
     /// The flow of a task that only orders: it hears from the beginning, and tells the end.

@@ -24,6 +24,7 @@ pub use ideal::Ideal;
 
 use super::cli::settings::Variant;
 use super::cli::{Failure, Flags, Measured};
+use super::problem;
 use dataflow::core::port::{Executor, Wire};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
@@ -46,6 +47,22 @@ pub trait Rounds: TaskSpace {
     fn stand_in(&self, task: Self::Task, flow: usize) -> Option<(&Store<Self::Datum>, usize)>;
 }
 
+/// Refuses a variant for whose tables there is no room.
+///
+/// # Errors
+/// If there is none.
+pub fn expect_room<S: Rounds>(
+    variant: Variant,
+    space: &S,
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let bytes = match variant {
+        Variant::Base => Base::bytes(space),
+        Variant::Graph | Variant::Ideal => 0,
+    };
+    problem::expect_room(&format!("--variant {variant}"), bytes, runtime)
+}
+
 /// Runs this rank's part of a space in one of its variants.
 ///
 /// # Errors
@@ -66,12 +83,13 @@ impl Flags {
     /// Runs a space on every rank in the variant that was asked for, and says what it cost.
     ///
     /// # Errors
-    /// The run's own.
+    /// As of [`expect_room`], or the run's own.
     pub fn measure_variant<S: Rounds<Datum: Wire>>(
         &self,
         runtime: &Runtime,
         space: &S,
     ) -> Result<Measured, Failure> {
+        expect_room(self.variant, space, runtime)?;
         self.measure(runtime, |monitor: &Monitor| {
             run_variant(self.variant, space, &runtime.watched_by(monitor))
         })
