@@ -53,6 +53,9 @@ fn show(settings: &Settings<Own>, outcome: &mut Outcome) -> Result<(), Failure> 
     let mebibytes = own.mebibytes;
     let mebibytes = mebibytes.unwrap_or_else(|| default_mebibytes(&topology));
     let bytes = (mebibytes << 20) as usize;
+    pairs::expect_room(bytes).map_err(|error| {
+        Failure::new("does_not_fit", format!("--mebibytes {mebibytes}: {error}"))
+    })?;
     let measured = pairs::measure(&topology, bytes, settings.repeat, settings.seed)?;
     let distances = corrected(&measured.nanoseconds, own.tolerance);
     outcome.seed = Some(settings.seed);

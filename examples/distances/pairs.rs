@@ -7,13 +7,14 @@
 use super::Failure;
 use chacha20::ChaCha8Rng;
 use dataflow::core::port::{Block, Memory};
+use dataflow::linalg::needs::{DoesNotFit, Needs, available};
 use dataflow::numa::pages::{self, PagesError, Wish};
 use dataflow::numa::pin::pin_current_thread;
 use dataflow::numa::{Core, HugePages, Topology};
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::thread;
+use std::sync::{Barrier, OnceLock};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 /// A cache line: each holds the number of the next one in its first four bytes.
@@ -29,10 +30,23 @@ pub struct Measured {
     pub gigabytes: Vec<Vec<Option<f64>>>,
 }
 
+/// Refuses so many bytes on a node if there is no room for them, and for the order in which they are linked.
+///
+/// # Errors
+/// If there is none.
+pub fn expect_room(bytes: usize) -> Result<(), DoesNotFit> {
+    let order = bytes / LINE * size_of::<u32>();
+    let needs = Needs {
+        held: bytes as u128 + order as u128,
+        ..Needs::default()
+    };
+    needs.expect_room(available())
+}
+
 /// Measures every pair of NUMA nodes, `rounds` times over.
 ///
 /// # Errors
-/// If memory cannot be placed where it shall be.
+/// If memory cannot be placed where it shall be, or a thread cannot be started.
 pub fn measure(
     topology: &Topology,
     bytes: usize,
@@ -54,8 +68,8 @@ pub fn measure(
                     .filter(|core| core.numa_node == from);
                 let cores: Vec<&Core> = cores.collect();
                 let Some(first) = cores.first() else { continue };
-                nanoseconds[from][to].push(latency(first, block.bytes()));
-                gigabytes[from][to].push(bandwidth(&cores, block.bytes()));
+                nanoseconds[from][to].push(latency(first, block.bytes())?);
+                gigabytes[from][to].push(bandwidth(&cores, block.bytes())?);
             }
         }
     }
@@ -121,8 +135,8 @@ fn chain_on(
 }
 
 /// Nanoseconds from one load to the next.
-fn latency(core: &Core, memory: &[u8]) -> f64 {
-    on(core, || {
+fn latency(core: &Core, memory: &[u8]) -> Result<f64, Failure> {
+    let follow = || {
         let start = Instant::now();
         let mut line = 0;
         for _ in 0..LOADS {
@@ -134,53 +148,64 @@ fn latency(core: &Core, memory: &[u8]) -> f64 {
         }
         black_box(line);
         start.elapsed().as_secs_f64() * 1e9 / LOADS as f64
-    })
+    };
+    thread::scope(|threads| Ok(ended(start_on(core, threads, follow)?)))
 }
 
 /// 10⁹ bytes a second that all these cores read together.
-fn bandwidth(cores: &[&Core], memory: &[u8]) -> f64 {
+fn bandwidth(cores: &[&Core], memory: &[u8]) -> Result<f64, Failure> {
     let part = memory.len().div_ceil(cores.len()).next_multiple_of(LINE);
     let parts: Vec<&[u8]> = memory.chunks(part).collect();
-    let together = Barrier::new(parts.len());
-    let read = |core: &Core, part: &[u8]| {
-        on(core, || {
-            together.wait();
-            let start = Instant::now();
-            let words = part.chunks_exact(8).map(|word| match word.try_into() {
-                Ok(word) => u64::from_le_bytes(word),
-                Err(_) => unreachable!("eight bytes are eight bytes"),
-            });
-            black_box(words.fold(0, u64::wrapping_add));
-            (start, Instant::now())
-        })
+    // Those that have started would wait for one that could not, for ever.
+    let have_all_started: &OnceLock<bool> = &OnceLock::new();
+    let together = &Barrier::new(parts.len());
+    let read = |part: &[u8]| {
+        if !*have_all_started.wait() {
+            return None;
+        }
+        together.wait();
+        let start = Instant::now();
+        let words = part.chunks_exact(8).map(|word| match word.try_into() {
+            Ok(word) => u64::from_le_bytes(word),
+            Err(_) => unreachable!("eight bytes are eight bytes"),
+        });
+        black_box(words.fold(0, u64::wrapping_add));
+        Some((start, Instant::now()))
     };
-    let times: Vec<(Instant, Instant)> = thread::scope(|threads| {
-        let started: Vec<_> = cores
-            .iter()
-            .zip(parts)
-            .map(|(core, part)| threads.spawn(move || read(core, part)))
-            .collect();
-        started
-            .into_iter()
-            .filter_map(|thread| thread.join().ok())
-            .collect()
-    });
+    let times = thread::scope(|threads| -> Result<Vec<(Instant, Instant)>, Failure> {
+        let on_cores = cores.iter().zip(parts);
+        let started = on_cores.map(|(core, part)| start_on(core, threads, move || read(part)));
+        let started: Result<Vec<_>, Failure> = started.collect();
+        have_all_started.get_or_init(|| started.is_ok());
+        Ok(started?.into_iter().filter_map(ended).collect())
+    })?;
     let first = times.iter().map(|(start, _)| *start).min();
     let last = times.iter().map(|(_, end)| *end).max();
     let seconds = first
         .zip(last)
         .map_or(f64::NAN, |(first, last)| (last - first).as_secs_f64());
-    memory.len() as f64 / seconds * 1e-9
+    Ok(memory.len() as f64 / seconds * 1e-9)
 }
 
-/// Runs on a thread of its own that is pinned to the first PU of a core.
-fn on<R: Send>(core: &Core, measure: impl FnOnce() -> R + Send) -> R {
-    let pinned = || {
+/// Starts a thread that is pinned to the first PU of a core.
+fn start_on<'scope, R: Send + 'scope>(
+    core: &'scope Core,
+    threads: &'scope Scope<'scope, '_>,
+    measure: impl FnOnce() -> R + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, R>, Failure> {
+    let pinned = move || {
         // Unpinned the number is worse, not wrong: the kernel may still leave the thread alone.
         let _ = pin_current_thread(&core.pus[..1]);
         measure()
     };
-    match thread::scope(|threads| threads.spawn(pinned).join()) {
+    let started = Builder::new().spawn_scoped(threads, pinned);
+    started
+        .map_err(|error| Failure::new("no_thread", format!("a thread cannot be started: {error}")))
+}
+
+/// What a thread has measured, when it is done.
+fn ended<R>(thread: ScopedJoinHandle<'_, R>) -> R {
+    match thread.join() {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }

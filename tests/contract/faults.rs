@@ -145,6 +145,17 @@ fn a_ball_that_does_not_fit_is_refused_before_it_is_served() {
     assert!(ended.error_line().contains("--largest 1073741824"));
 }
 
+/// It panicked.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_that_cannot_be_started_is_a_failure_with_its_object() {
+    let no_stack = "export RUST_MIN_STACK=1000000000000000";
+    let ended = run_with(no_stack, "distances", &["--mebibytes", "2", "--json"]);
+    let object = ended.object();
+    ended.says_what_failed(&object);
+    assert_eq!(object["error"]["kind"], "no_thread", "{object}");
+}
+
 /// The process was killed, or the example panicked, for what it asked for.
 #[test]
 fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
@@ -159,6 +170,42 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
         ("--n", &["floyd_warshall", "--n", most, "--nb", most]),
         ("--nb 1:", &["floyd_warshall", "--n", "4000", "--nb", "1"]),
         ("--nb 1", &["alignment", "--n", "1000000", "--nb", "1"]),
+        // The way back alone.
+        (
+            "--nb 40000",
+            &["alignment", "--n", "40000", "--nb", "40000"],
+        ),
+        (
+            "--mebibytes 100000",
+            &["distances", "--mebibytes", "100000"],
+        ),
+        (
+            "--size",
+            &[
+                "overhead",
+                "--shape",
+                "wavefront",
+                "--dense",
+                "--size",
+                "200000",
+            ],
+        ),
+        (
+            "--variant base",
+            &[
+                "jacobi3d",
+                "--n",
+                "16",
+                "--blocks",
+                "16x16x8",
+                "--iterations",
+                "1000000",
+                "--variant",
+                "base",
+                "--ranks",
+                "2",
+            ],
+        ),
         ("order 9999936", &["calibrate", "--matrices", "10000000"]),
         (
             "order",
