@@ -79,6 +79,8 @@ task_space! {
     }
 }
 
+type Row<'a> = dataflow::core::space::Slot<'a, Vec<f64>>;
+
 impl Plate<'_> {
     fn put_rows(&self, band: &[f64], first: Row<'_>, last: Row<'_>) {
         let n = self.bands.columns;
@@ -103,8 +105,6 @@ impl Plate<'_> {
         }
     }
 }
-
-type Row<'a> = dataflow::core::space::Slot<'a, Vec<f64>>;
 
 impl Plate<'_> {
     /// sin(pπx) in place `at` of a row or column.

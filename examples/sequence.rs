@@ -10,7 +10,6 @@ use dataflow::sequence::record::record;
 use dataflow::sequence::{commute, read, reduce, scope, update, write};
 use dataflow::{Error, Monitor, Report, Runtime};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 const EXAMPLE: Example = Example {
     name: "sequence",
@@ -157,21 +156,19 @@ fn tour(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let told = Mutex::new(Vec::new());
-    let run = |monitor: &Monitor| -> Result<Report, Error> {
+    let mut lines = Vec::new();
+    let mut run = |monitor: &Monitor| -> Result<Report, Error> {
         let stops = [reading_and_writing, commuting, reducing, nesting, recording];
-        let mut lines = Vec::new();
+        lines.clear();
         let mut report = Report::default();
         for stop in stops {
             let (one, line) = stop(runtime, monitor)?;
             report = report.followed_by(one);
             lines.push(line);
         }
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = lines;
         Ok(report)
     };
-    outcome.measured = settings.median(|_| settings.measure(runtime, run))?;
-    let lines = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcome.measured = settings.median(|_| settings.measure(runtime, &mut run))?;
     outcome.set("stops", lines.clone());
     lines.iter().for_each(|line| outcome.say(line));
     Ok(())

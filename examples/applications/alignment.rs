@@ -30,14 +30,12 @@ use back::Way;
 use common::cli::settings::Grid;
 use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem;
-use dataflow::core::port::{Block, Head, Wire};
 use dataflow::core::run_across;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Runtime};
 use scores::{NEVER, best, ending};
 use sequences::read_fasta;
-use std::borrow::Cow;
 use std::process::ExitCode;
 
 // ── The space ────────────────────────────────────────────────────────────────────────────────────
@@ -56,29 +54,7 @@ pub struct Alignment {
 }
 
 /// Cells along an edge of a tile; those above it begin at the corner.
-#[derive(Clone, Default)]
-pub struct Border(Vec<Cell>);
-
-impl Datum for Border {}
-
-impl Wire for Border {
-    fn head(&self) -> Head {
-        Head::new()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-
-    fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(&self.0))
-    }
-
-    fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
-        let cells = body.bytes().chunks_exact(size_of::<Cell>());
-        Ok(Border(cells.map(bytemuck::pod_read_unaligned).collect()))
-    }
-}
+pub type Border = Vec<Cell>;
 
 task_names! { pub enum Task { Tile { i: usize, j: usize } } }
 
@@ -141,14 +117,14 @@ impl TaskSpace for Alignment {
     fn run(&self, Tile { i, j }: Task, flows: &mut Flows<'_, Border>) -> Result<(), TaskError> {
         let [above, left, below, right] = flows.slots();
         let columns = part(&self.second, j, self.nb);
-        let Border(mut row) = above.read().clone();
+        let mut row = above.read().clone();
         let mut last = Vec::with_capacity(self.nb);
-        for (&symbol, &before) in part(&self.first, i, self.nb).iter().zip(&left.read().0) {
+        for (&symbol, &before) in part(&self.first, i, self.nb).iter().zip(left.read()) {
             self.scores.advance(&mut row, before, symbol, columns);
             last.push(row[columns.len()]);
         }
-        below.put(Border(row));
-        right.put(Border(last));
+        below.put(row);
+        right.put(last);
         Ok(())
     }
 }
@@ -205,11 +181,11 @@ impl Alignment {
         // Borders of the table are known; those within it are filled by tasks.
         let top = |j| {
             let places = j * nb..=second.len().min((j + 1) * nb);
-            Border(places.map(|j| scores.first_row(j)).collect())
+            places.map(|j| scores.first_row(j)).collect()
         };
         let side = |i| {
             let places = i * nb + 1..=first.len().min((i + 1) * nb);
-            Border(places.map(|i| scores.first_column(i)).collect())
+            places.map(|i| scores.first_column(i)).collect()
         };
         let unknown = |n| std::iter::repeat_n(Border::default(), n);
         let above = (0..columns).map(top).chain(unknown(rows * columns));
@@ -273,7 +249,7 @@ impl Alignment {
         let border = |store: &Store<Border>, slot| {
             store
                 .get(slot)
-                .map_or(Vec::new(), |border| border.0.clone())
+                .map_or(Border::new(), |border| border.to_vec())
         };
         let symbols = &part(&self.second, column, self.nb)[..width];
         let mut line = border(&self.above, self.above_slot(row, column));
@@ -310,7 +286,7 @@ impl Alignment {
         }
         let lowest = self.above.get(self.above.len() - 1);
         lowest
-            .and_then(|border| border.0.last().copied())
+            .and_then(|border| border.last().copied())
             .unwrap_or([NEVER; 3])
     }
 }

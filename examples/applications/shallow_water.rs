@@ -356,7 +356,7 @@ impl Problem {
         let blocks = self.blocks.iter().enumerate();
         let own = |(at, block): (usize, &Option<Block>)| {
             let (block, rows) = (block.as_ref()?, store.get(at)?);
-            Some(rows.0[..block.nodes.len()].to_vec())
+            Some(rows[..block.nodes.len()].to_vec())
         };
         blocks.filter_map(own).flatten().collect()
     }

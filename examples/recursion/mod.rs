@@ -4,7 +4,6 @@ use clap::Args;
 use common::cli::{Failure, Outcome, Settings};
 use dataflow::recursion::{Recursive, recurse_across};
 use dataflow::{Monitor, Runtime};
-use std::sync::{Mutex, PoisonError};
 
 /// The size of a problem: what was asked for, or the example's own; at most `largest`, so that the
 /// result has 64 bits.
@@ -28,14 +27,13 @@ pub fn measure<R: Recursive<Argument = u64, Value = u64>, Own: Args>(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     outcome.n = Some(n);
-    let found = Mutex::new(0);
-    let run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
-        let (value, report) = recurse_across(problem, n as u64, &runtime.watched_by(monitor))?;
-        *found.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    let mut value = 0;
+    let mut run = |monitor: &Monitor| -> Result<_, dataflow::Error> {
+        let (found, report) = recurse_across(problem, n as u64, &runtime.watched_by(monitor))?;
+        value = found;
         Ok(report)
     };
-    outcome.measured = settings.median(|_| settings.measure(runtime, run))?;
-    let value = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcome.measured = settings.median(|_| settings.measure(runtime, &mut run))?;
     outcome.set("value", value);
     match value == expected {
         true => Ok(()),

@@ -10,9 +10,7 @@ use super::price::{Batch, Formula, WIDTH};
 use crate::vector::Real;
 use Task::{Gather, Price};
 use common::variant::Rounds;
-use dataflow::core::port::{Block, Head, Wire};
 use dataflow::prelude::*;
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -39,33 +37,7 @@ pub struct Pricing<'o, T: Real> {
 }
 
 /// The prices of one block.
-#[derive(Clone, Debug)]
-pub struct Prices<T>(pub Vec<T>);
-
-impl<T: Real> Datum for Prices<T> {
-    fn bytes(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-}
-
-impl<T: Real> Wire for Prices<T> {
-    fn head(&self) -> Head {
-        Head::new()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-
-    fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(&self.0))
-    }
-
-    fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
-        let prices = body.bytes().chunks_exact(size_of::<T>());
-        Ok(Prices(prices.map(bytemuck::pod_read_unaligned).collect()))
-    }
-}
+pub type Prices<T> = Vec<T>;
 
 impl<'o, T: Real> Pricing<'o, T> {
     /// Options in blocks of `nb`, each priced `repeats` times, over so many ranks.
@@ -78,7 +50,7 @@ impl<'o, T: Real> Pricing<'o, T> {
     ) -> Self {
         let n_blocks = options.count.div_ceil(nb);
         let lengths = [nb, options.count - n_blocks.saturating_sub(1) * nb];
-        let zeros = lengths.map(|length| Prices(vec![T::of(0.0); length]));
+        let zeros = lengths.map(|length| vec![T::of(0.0); length]);
         Pricing {
             options,
             nb,
@@ -94,7 +66,7 @@ impl<'o, T: Real> Pricing<'o, T> {
     pub fn prices(&self) -> Option<Vec<T>> {
         let mut prices = Vec::with_capacity(self.options.count);
         for b in 0..self.home.len() {
-            prices.extend(&self.home.get(b)?.0);
+            prices.extend(self.home.get(b)?.iter());
         }
         Some(prices)
     }
@@ -110,7 +82,7 @@ impl<'o, T: Real> Pricing<'o, T> {
         first(on.0.into())..first(u64::from(on.0) + 1)
     }
 
-    fn price(&self, b: u32) -> Vec<T> {
+    fn price(&self, b: u32) -> Prices<T> {
         let first = b as usize * self.nb;
         let last = (first + self.nb).min(self.options.count);
         let options: Vec<_> = (first..last).map(|index| self.options.get(index)).collect();
@@ -173,7 +145,7 @@ impl<T: Real> TaskSpace for Pricing<'_, T> {
     fn run(&self, task: Task, flows: &mut Flows<'_, Prices<T>>) -> Result<(), TaskError> {
         if let Price { b } = task {
             let [prices] = flows.slots();
-            prices.put(Prices(self.price(b)));
+            prices.put(self.price(b));
         }
         Ok(())
     }

@@ -36,10 +36,10 @@ impl Data {
             let state = &state;
             blocks.iter().map(move |block| {
                 let nodes = block.as_ref().map_or(0..0, |block| block.nodes.clone());
-                Rows((0..times).flat_map(|_| nodes.clone().map(state)).collect())
+                (0..times).flat_map(|_| nodes.clone().map(state)).collect()
             })
         };
-        let sums = of(4).map(|Rows(rows)| Rows(vec![State::default(); rows.len()]));
+        let sums = of(4).map(|rows: Rows| vec![State::default(); rows.len()]);
         Data {
             own: Store::new("state", of(2)),
             values: Store::new("values", of(1)),
@@ -86,7 +86,7 @@ pub fn program<'env>(
                     s.name("Multiply").task(accesses, move |(rows, sums)| {
                         // F(i) ← F(i) + A(i, other) · K(other)
                         if let Some(block) = &blocks[i] {
-                            block.multiply(mesh, slot, first, &rows.0, &mut sums.0);
+                            block.multiply(mesh, slot, first, rows, sums);
                         }
                     });
                 }
@@ -97,7 +97,7 @@ pub fn program<'env>(
                     .task(accesses, move |(sums, own, values)| {
                         // K(i) ← H(i) + c·dt·F(i), D(i) ← D(i) + b·dt·F(i)
                         if let Some(block) = block {
-                            block.combine(physics, stage, &mut sums.0, &mut own.0, &mut values.0);
+                            block.combine(physics, stage, sums, own, values);
                         }
                     });
             }

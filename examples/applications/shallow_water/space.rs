@@ -16,9 +16,7 @@ use super::cases::State;
 use super::pattern::Pattern;
 use Task::{Advance, Start};
 use common::variant::Rounds;
-use dataflow::core::port::{self, Head, Wire};
 use dataflow::prelude::*;
-use std::borrow::Cow;
 
 task_names! {
     /// The values of block i at the beginning; after stage t.
@@ -32,33 +30,7 @@ fn block_of(task: Task) -> u32 {
 }
 
 /// Some values of nodes, row by row.
-#[derive(Clone, Debug, Default)]
-pub struct Rows(pub Vec<State>);
-
-impl Datum for Rows {
-    fn bytes(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-}
-
-impl Wire for Rows {
-    fn head(&self) -> Head {
-        Head::new()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(&self.0[..])
-    }
-
-    fn body(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(&self.0))
-    }
-
-    fn unpack(_: &[u8], body: Box<dyn port::Block>) -> Result<Self, String> {
-        let rows = body.bytes().chunks_exact(size_of::<State>());
-        Ok(Rows(rows.map(bytemuck::pod_read_unaligned).collect()))
-    }
-}
+pub type Rows = Vec<State>;
 
 const OWN: usize = 0;
 const NEXT: usize = 1;
@@ -95,12 +67,12 @@ impl<'b> Steps<'b> {
     ) -> Self {
         let own = blocks.iter().map(|block| match block {
             None => Rows::default(),
-            Some(block) => Rows(
-                [(); 2]
-                    .iter()
+            Some(block) => {
+                let twice = [(); 2].iter();
+                twice
                     .flat_map(|()| block.nodes.clone().map(&state))
-                    .collect(),
-            ),
+                    .collect()
+            }
         });
         let reader_ranks = (0..pattern.n_blocks()).map(|block| pattern.reader_ranks(block));
         let reader_ranks: Vec<_> = reader_ranks.collect();
@@ -127,9 +99,9 @@ impl<'b> Steps<'b> {
             let rows = arriving
                 .iter()
                 .map(|nodes| nodes.iter().map(|&node| state(node)).collect());
-            let rows: Vec<Vec<State>> = rows.collect();
-            let all = rows.into_iter().chain(std::iter::repeat(Vec::new()));
-            all.take(self.n_reads).map(Rows)
+            let rows: Vec<Rows> = rows.collect();
+            let all = rows.into_iter().chain(std::iter::repeat(Rows::new()));
+            all.take(self.n_reads)
         });
         let stale = Store::new("stale", stale);
         Steps { stale, ..self }
@@ -255,24 +227,24 @@ impl TaskSpace for Steps<'_> {
         let own = own.update();
         let mut next = vec![State::default(); n];
         match task {
-            Start { .. } => next.copy_from_slice(&own.0[..n]),
+            Start { .. } => next.copy_from_slice(&own[..n]),
             Advance { t, .. } => {
                 let mut values = Vec::with_capacity(block.n_gathered());
                 for (slot, arrived) in slots.enumerate() {
                     if let Some(arrived) = arrived.get() {
-                        block.gather(slot, &arrived.0, &mut values);
+                        block.gather(slot, arrived, &mut values);
                     }
                 }
                 let (number, dt) = (t % 4, self.dt);
                 let stage = Stage { number, dt };
-                block.advance(&self.physics, stage, &values, &mut own.0, &mut next);
+                block.advance(&self.physics, stage, &values, own, &mut next);
             }
         }
         if self.after(task).is_some() {
             for (halo, rows) in halos.into_iter().zip(&block.halos) {
-                halo.put(Rows(rows.iter().map(|&row| next[row as usize]).collect()));
+                halo.put(rows.iter().map(|&row| next[row as usize]).collect());
             }
-            out.put(Rows(next));
+            out.put(next);
         }
         Ok(())
     }
