@@ -19,6 +19,11 @@ const EXAMPLE: Example = Example {
 };
 
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Which number [default: 32]"
+    ))
+)]
 struct Own {
     /// Below this number a call is plain recursion, not tasks
     #[arg(long, value_name = "C", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..))]

@@ -29,6 +29,14 @@ const EXAMPLE: Example = Example {
 };
 
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Rows and columns of the plate [default: 512]"
+    )),
+    mut_arg("nb", |nb| nb.help(
+        "Rows of a band [default: 32]"
+    ))
+)]
 struct Own {
     /// Time steps
     #[arg(long, value_name = "S", default_value_t = 100)]

@@ -39,6 +39,11 @@ const EXAMPLE: Example = Example {
 
 /// The flags of this example alone.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Columns of the matrix [default: 1000]"
+    ))
+)]
 struct Own {
     #[command(flatten)]
     generated: Generated,

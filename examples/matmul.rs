@@ -47,6 +47,11 @@ const EXAMPLE: Example = Example {
 
 /// The flags of this example.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Order of the problem [default: 4000]"
+    ))
+)]
 struct Own {
     /// Columns of A, rows of B [default: n]
     #[arg(long, value_name = "K")]

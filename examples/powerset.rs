@@ -22,6 +22,11 @@ const EXAMPLE: Example = Example {
 };
 
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Elements of the set [default: 22]"
+    ))
+)]
 struct Own {
     /// Subsets of so many elements are counted one by one, not by tasks
     #[arg(long, value_name = "C", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=40))]

@@ -33,6 +33,11 @@ const EXAMPLE: Example = Example {
 
 /// The flags of this example alone.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Order of the problem [default: 4000]"
+    ))
+)]
 struct Own {
     #[command(flatten)]
     generated: Generated,

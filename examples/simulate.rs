@@ -44,6 +44,8 @@ const EXAMPLE: cli::Example = cli::Example {
 
 #[derive(clap::Args)]
 #[command(
+    mut_arg("n", |n| n.help("Order of the problem [default: 15360]")),
+    mut_arg("nb", |nb| nb.help("Order of a tile [default: 256]")),
     mut_arg("costs", |costs| costs.help(
         "What tasks and bytes cost: a file of the form of [default: examples/simulate/costs.json]"
     )),

@@ -39,6 +39,11 @@ pub const EXAMPLE: Example = Example {
 
 /// What to price.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("nb", |nb| nb.help(
+        "Options of a block [default: 1024]"
+    ))
+)]
 pub struct Own {
     /// Options of PARSEC's list [default: 65536]
     #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "input")]

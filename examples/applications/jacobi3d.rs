@@ -47,6 +47,11 @@ pub const EXAMPLE: Example = Example {
 
 /// The flags of this example.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Cells along an edge of the cube [default: 160]"
+    ))
+)]
 pub struct Own {
     /// Sweeps; with --until those between two looks at the change
     #[arg(long, value_name = "SWEEPS", default_value = "25", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

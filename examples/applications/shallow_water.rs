@@ -64,6 +64,11 @@ pub enum Form {
 
 /// What to solve, and how.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("nb", |nb| nb.help(
+        "Nodes of a block [default: some 4096, of 8 blocks at least]"
+    ))
+)]
 pub struct Own {
     /// Williamson's case: a bell (1), a zonal flow (2), a mountain (5), a wave (6)
     #[arg(long, value_name = "CASE", default_value = "2")]

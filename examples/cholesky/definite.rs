@@ -75,6 +75,11 @@ pub trait Method: Copy + Send + Sync + 'static {
 
 /// What to factor, and in how many levels.
 #[derive(Clone, Copy, Debug, Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Order of the problem [default: 4000]"
+    ))
+)]
 pub struct Own {
     #[command(flatten)]
     matrix: Generated,

@@ -436,6 +436,10 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
         ("ping_pong", "--repeat", "the fastest [default: 20]"),
         ("calibrate", "--repeat", "does not count [default: 2]"),
         ("calibrate", "--costs", "[default: costs.json]"),
+        ("fibonacci", "--n", "Which number [default: 32]"),
+        ("heat", "--nb", "Rows of a band [default: 32]"),
+        ("lu", "--n", "[default: 4000]"),
+        ("blackscholes", "--nb", "Options of a block [default: 1024]"),
         (
             "simulate",
             "--costs",

@@ -11,6 +11,14 @@ pub const NEVER: i32 = i32::MIN / 2;
 
 /// What each column of an alignment is worth.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help(
+        "Symbols of a generated sequence [default: 1000]"
+    )),
+    mut_arg("nb", |nb| nb.help(
+        "Rows and columns of a tile of the table [default: a 64th of the longer sequence, 64 to 1024]"
+    ))
+)]
 pub struct Scores {
     /// Score of a pair of equal symbols
     #[arg(long = "match", value_name = "SCORE", default_value_t = 2, allow_negative_numbers = true, value_parser = score())]
