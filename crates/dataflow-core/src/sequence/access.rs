@@ -86,6 +86,12 @@ pub struct Access<'h, H, M> {
     mode: PhantomData<M>,
 }
 
+impl<H: std::fmt::Debug, M> std::fmt::Debug for Access<'_, H, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Access").field(self.handle).finish()
+    }
+}
+
 impl<'h, H, M> Access<'h, H, M> {
     pub(super) fn to(handle: &'h H) -> Self {
         let mode = PhantomData;

@@ -94,6 +94,14 @@ pub struct Check<'a, T: Scalar> {
     total: Store<Tile<T>>,
 }
 
+impl<T: Scalar> std::fmt::Debug for Check<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check")
+            .field("l", &self.l)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a, T: Scalar> Check<'a, T> {
     /// The check of `l` against `original`, of which each rank reads the tiles that it has of `l`.
     ///

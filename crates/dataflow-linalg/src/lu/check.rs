@@ -97,6 +97,15 @@ pub struct Check<'a, T: Scalar> {
     total: Store<Tile<T>>,
 }
 
+impl<T: Scalar> std::fmt::Debug for Check<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check")
+            .field("lu", &self.lu)
+            .field("pivots", &self.pivots)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a, T: Scalar> Check<'a, T> {
     /// The check of `lu` and `pivots` against `original`, of which each rank reads the tiles that
     /// it has of `lu`.

@@ -84,7 +84,7 @@ pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
 /// assert!(residual(&Random::new(1), &a, &pivots)? < 2.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Columns<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     pivots: &'a Pivots<T>,

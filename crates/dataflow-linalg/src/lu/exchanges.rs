@@ -17,6 +17,14 @@ pub struct Exchanges<T: Scalar> {
     store: Store<Tile<T>>,
 }
 
+impl<T: Scalar> std::fmt::Debug for Exchanges<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchanges")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<T: Scalar> Exchanges<T> {
     /// Room for those of the factorisation of `a`.
     pub fn new(a: &TiledMatrix<T>) -> Self {

@@ -59,7 +59,7 @@ use Task::{Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top
 /// # Examples
 /// See the [module's](super) example of [`factor`], and [`Unpivoted`](super::Unpivoted#examples) for a graph
 /// that is run by itself.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Factor<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     pub(super) pivots: &'a Pivots<T>,

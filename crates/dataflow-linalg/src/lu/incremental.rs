@@ -68,7 +68,7 @@ pub(crate) const INNER_BLOCK: usize = 32;
 ///
 /// # Examples
 /// See [`factor_incremental`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Incremental<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     pub(super) exchanges: &'a Exchanges<T>,

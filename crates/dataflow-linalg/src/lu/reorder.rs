@@ -38,7 +38,7 @@ const INCOMING: usize = 2;
 ///
 /// # Examples
 /// See [`solve`](super::solve), which reorders B by it before the solves with L and U.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Reorder<'a, T: Scalar> {
     pivots: &'a Pivots<T>,
     pub(super) b: &'a TiledMatrix<T>,

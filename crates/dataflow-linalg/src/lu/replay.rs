@@ -48,7 +48,7 @@ const STEPS: usize = 3;
 ///
 /// # Examples
 /// See [`factor_incremental`](super::factor_incremental), for whose factors it is, and [`solve_incremental`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Replay<'a, T: Scalar> {
     pub(super) lu: &'a TiledMatrix<T>,
     exchanges: &'a Exchanges<T>,

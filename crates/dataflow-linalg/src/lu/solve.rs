@@ -19,7 +19,7 @@ use dataflow_core::space::Erased;
 ///
 /// # Examples
 /// See [`solve`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Solve<'a, T: Scalar> {
     reorder: Reorder<'a, T>,
     substitution: Substitution<'a, T>,

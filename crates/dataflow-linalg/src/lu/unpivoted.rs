@@ -46,7 +46,7 @@ use dataflow_core::prelude::*;
 /// assert!((b.get(19, 0).unwrap() - 1.0f64).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Unpivoted<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,
     pub(super) backend: Backend,

@@ -12,7 +12,7 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of the search: a task for each tile on the diagonal.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Regular<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
 }

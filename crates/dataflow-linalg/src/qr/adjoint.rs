@@ -13,7 +13,7 @@ use dataflow_core::prelude::*;
 ///
 /// # Examples
 /// See [`adjoint`](adjoint()), which makes the room for it and runs it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Adjoint<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     into: &'a TiledMatrix<T>,

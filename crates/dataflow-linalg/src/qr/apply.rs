@@ -52,7 +52,7 @@ const BELOW: usize = 1;
 /// assert!((c.get(7, 1).unwrap() - 37.0).abs() < 1e-12);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Apply<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     pub(super) q: &'a Reflectors<T>,

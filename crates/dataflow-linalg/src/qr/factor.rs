@@ -64,7 +64,7 @@ const MADE_T: usize = 2;
 /// assert!(check(&random, &a, &q, &Inline)?.residual < 10.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Factor<'a, T: Scalar> {
     pub(crate) a: &'a TiledMatrix<T>,
     pub(crate) q: &'a Reflectors<T>,

@@ -16,7 +16,7 @@ use dataflow_core::prelude::*;
 ///
 /// # Examples
 /// See [`least_squares`](super::least_squares()), whose last stage it is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Solve<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
     op: Op,

@@ -78,6 +78,16 @@ pub struct Reader<R> {
     ended: bool,
 }
 
+impl<R> std::fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("file", &self.file)
+            .field("header", &self.header)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Reader<BufReader<File>> {
     /// Opens a file and reads its header.
     ///

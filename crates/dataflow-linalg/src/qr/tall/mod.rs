@@ -118,6 +118,16 @@ pub struct Tall<'a, T: Scalar> {
     made: Store<Tile<T>>,
 }
 
+impl<T: Scalar> std::fmt::Debug for Tall<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tall")
+            .field("a", &self.a.dim())
+            .field("b", &self.b.dim())
+            .field("height", &self.height)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'a, T: Scalar> Tall<'a, T> {
     /// The space for arrays in any memory order.
     ///

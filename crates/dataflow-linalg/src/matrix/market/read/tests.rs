@@ -561,7 +561,7 @@ fn after_an_error_nothing_more_is_read() {
 #[test]
 fn a_missing_file_and_a_folder_are_refused_by_name() {
     for path in ["no/such/file.mtx", "."] {
-        let refused = Reader::open(path).err().unwrap();
+        let refused = Reader::open(path).unwrap_err();
         assert_eq!(refused.kind(), "input_unreadable");
         assert!(
             refused
