@@ -73,9 +73,22 @@ impl TaskError {
     }
 
     /// The global index the failure belongs to: LAPACK's INFO, a row, an item.
+    #[must_use]
     pub fn with_index(mut self, index: u64) -> Self {
         self.index = Some(index);
         self
+    }
+
+    /// The kind, as it was given to [`new`](Self::new): [`Error::name`] once the run has ended with it.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::TaskError;
+    /// let error = TaskError::new("not_positive", "zero is not positive").with_index(17);
+    /// assert_eq!((error.kind(), error.index()), ("not_positive", Some(17)));
+    /// ```
+    pub fn kind(&self) -> &'static str {
+        self.kind
     }
 
     /// The index, if there is one.
@@ -341,6 +354,7 @@ impl Error {
     /// let error = read("many").unwrap_err();
     /// assert!(std::error::Error::source(&error).is_some());
     /// ```
+    #[must_use]
     pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let source = Some(Arc::new(source) as Arc<Foreign>);
         Error { source, ..self }

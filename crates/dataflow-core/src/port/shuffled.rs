@@ -39,6 +39,7 @@ impl Shuffled {
     }
 
     /// The same with several threads, at least one.
+    #[must_use]
     pub fn with_threads(self, n_threads: usize) -> Self {
         Shuffled {
             n_threads: n_threads.max(1),

@@ -111,6 +111,7 @@ impl Layout {
     ///
     /// # Panics
     /// If the format has sub-tiles of order 0.
+    #[must_use]
     #[track_caller]
     pub fn with_format(self, format: Format) -> Self {
         format.expect_order();

@@ -61,6 +61,7 @@ impl<'a, T: Scalar> TriangularOperand<'a, T> {
     }
 
     /// The triangle as `op` lets it enter.
+    #[must_use]
     pub fn with(self, op: Op) -> Self {
         TriangularOperand { op, ..self }
     }

@@ -44,6 +44,7 @@ impl Options {
     }
 
     /// The same with another tree.
+    #[must_use]
     pub fn with_tree(self, tree: Tree) -> Self {
         Options { tree, ..self }
     }

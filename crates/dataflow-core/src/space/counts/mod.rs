@@ -219,16 +219,19 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     }
 
     /// The bytes of the datum that leaves a task through a flow; asked once for each that leaves its rank.
+    #[must_use]
     pub fn bytes(self, bytes: &'c dyn Fn(S::Task, usize) -> u64) -> Self {
         Counting { bytes, ..self }
     }
 
     /// What a task costs: operations or seconds.
+    #[must_use]
     pub fn cost(self, cost: &'c dyn Fn(S::Task) -> f64) -> Self {
         Counting { cost, ..self }
     }
 
     /// How parcels for several ranks travel.
+    #[must_use]
     pub fn along(self, route: &'c Route<'c>) -> Self {
         let route = Some(route);
         Counting { route, ..self }
@@ -239,6 +242,7 @@ impl<'c, S: TaskSpace> Counting<'c, S> {
     /// [`OfRank::held`] and [`Counts::rounds`] are counted too. A task takes a round whatever it costs:
     /// an order to compare others with, no prediction of time. Takes about six times as long, and
     /// memory also for the ready tasks and for the received data that are still needed.
+    #[must_use]
     pub fn in_rounds(self, workers: NonZeroUsize) -> Self {
         let workers = Some(workers);
         Counting { workers, ..self }
