@@ -218,13 +218,16 @@ fn collections(steps: &mut Steps, options: &Options) {
 
 /// The names of all tests from outside, each once: those of several packages run together.
 fn test_targets(metadata: &Value) -> BTreeSet<String> {
+    let names = targets_of_tests(metadata).filter_map(|target| target["name"].as_str());
+    names.map(String::from).collect()
+}
+
+fn targets_of_tests(metadata: &Value) -> impl Iterator<Item = &Value> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.filter_map(|package| package["targets"].as_array());
-    let tests = targets
+    targets
         .flatten()
-        .filter(|target| target["kind"][0] == "test");
-    let names = tests.filter_map(|target| target["name"].as_str());
-    names.map(String::from).collect()
+        .filter(|target| target["kind"][0] == "test")
 }
 
 /// The features of the root package, so that a feature that does not exist asks for no package.
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_wait_are_told_from_the_others_and_none_is_lost() {
+    fn tests_that_wait_are_told_from_the_others() {
         let targets = test_targets(&steps::metadata().unwrap());
         for name in WAITING
             .iter()
@@ -266,12 +269,26 @@ mod tests {
         {
             assert!(targets.contains(*name), "there is no test {name}");
         }
-        let files = fs::read_dir(steps::root().join("tests")).unwrap();
-        let files = files.map(|entry| entry.unwrap().path());
-        let rust = files.filter(|path| path.extension().is_some_and(|of| of == "rs"));
-        for path in rust {
-            let name = path.file_stem().unwrap().to_str().unwrap();
-            assert!(targets.contains(name), "{name} would not run");
+    }
+
+    /// Some of these packages name their tests one by one: cargo says nothing of a file that none names.
+    #[test]
+    fn each_file_of_a_folder_of_tests_is_a_target() {
+        let metadata = steps::metadata().unwrap();
+        let targets: BTreeSet<PathBuf> = targets_of_tests(&metadata)
+            .filter_map(|target| fs::canonicalize(target["src_path"].as_str()?).ok())
+            .collect();
+        let tests = steps::root().join("tests");
+        let mut folders = vec![tests.join("applications"), tests];
+        let crates = fs::read_dir(steps::root().join("crates")).unwrap();
+        folders.extend(crates.map(|entry| entry.unwrap().path().join("tests")));
+        let files = folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok());
+        let files = files.flatten().map(|entry| entry.unwrap().path());
+        for path in files.filter(|path| path.extension().is_some_and(|of| of == "rs")) {
+            let is_target = targets.contains(&fs::canonicalize(&path).unwrap());
+            assert!(is_target, "{} would not run", path.display());
         }
     }
 
