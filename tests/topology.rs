@@ -243,6 +243,8 @@ fn a_node_without_memory_is_as_if_nobody_could_go_there() {
     let mut cores = vec![0; last + 1];
     cores[0] = 1;
     let topology = Topology::made_of(&cores, |from, to| if from == to { 10 } else { 20 });
+    assert!(pairs::expect_room(usize::MAX / 2).is_err());
+    assert!(pairs::expect_room(2 << 20).is_ok());
     match pairs::measure(&topology, 2 << 20, 1, 0) {
         Ok(measured) => {
             let row = &measured.nanoseconds[0];

@@ -63,7 +63,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   test [--data DIR] [--quick]   installs what is missing, then checks and tests everything
-                                (some 20 minutes on two cores from a clean clone)
+                                (20 to 28 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy, unit tests and a few more, default features only
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank

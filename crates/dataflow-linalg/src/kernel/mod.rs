@@ -24,7 +24,8 @@
 //! on nothing else: never on the thread, the addresses, or what ran before.
 //! Sums over the inner index run in one fixed order, first to last, cut at sub-tile boundaries.
 //! Tiles may be rectangular, ragged, empty, of either [`Format`](crate::matrix::tile::Format) and
-//! of different ones. Nothing is allocated, except scratch once a thread.
+//! of different ones. Scratch of the size of a tile is allocated once a thread; some kernels allocate
+//! short lists on each call: pivots, lengths of columns, LAPACK's work space.
 //!
 //! # Elsewhere
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky), [`lu`](crate::lu),
