@@ -6,18 +6,15 @@ mod edges;
 mod told;
 
 use applications::jacobi3d;
-use applications::jacobi3d::Own;
 use applications::jacobi3d::grid::{Counts, Grid, Side};
 use applications::jacobi3d::problem::{Name, Problem};
 use applications::jacobi3d::space::Jacobi;
 use applications::jacobi3d::sweep::{Block, Part};
-use common::cli::{Outcome, Settings};
 use common::variant::{Base, Ideal};
-use dataflow::Runtime;
 use dataflow::core::port::{self, Heap, Memory, Shuffled};
 use dataflow::prelude::*;
 use edges::every_edge_counts;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use told::tells;
 
 tells!(jacobi3d, solve);
@@ -317,6 +314,10 @@ fn the_picture_has_three_slices() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_picture_that_cannot_be_written_keeps_no_rank_from_the_check() {
+    use applications::jacobi3d::Own;
+    use common::cli::{Outcome, Settings};
+    use dataflow::Runtime;
+    use std::sync::Mutex;
     let ends = Mutex::new(Vec::new());
     let body = |settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome| {
         let end = jacobi3d::solve(settings, runtime, outcome);

@@ -342,7 +342,7 @@ impl<B: Fn(u64) + Sync> TaskSpace for Twins<B> {
 
 /// In traces a task was not stolen that a worker had taken before less urgent ones of its own.
 ///
-/// one worker: 0 ─ 2, until 3 has begun          the other: 1, until 2 has begun ─ 4 ─ 3 ─ 5
+/// one worker: 0 ─ 2, until 5 has begun          the other: 1, until 2 has begun ─ 4 ─ 3 ─ 5
 #[test]
 fn help_for_a_neighbour_is_marked_in_the_trace() {
     let began: [AtomicBool; 6] = Default::default();
@@ -356,7 +356,7 @@ fn help_for_a_neighbour_is_marked_in_the_trace() {
         match task {
             0 => wait_for(1),
             1 => wait_for(2),
-            2 => wait_for(3),
+            2 => wait_for(5),
             _ => {}
         }
     });
