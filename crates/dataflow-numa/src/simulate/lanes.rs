@@ -60,8 +60,7 @@ pub struct Lanes {
 struct Plan {
     crew: Crew,
     policy: Policy,
-    /// By NUMA node: the nodes whose workers may take from it, the nearest first. A user's queue lies on
-    /// all nodes: then all that have workers, once.
+    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
     takers: Box<[Box<[usize]>]>,
     round: Duration,
     /// By NUMA node, from there to each other: seconds that a byte takes longer.
@@ -104,8 +103,6 @@ struct Left {
     /// A task that it was woken for, and whether it was stolen.
     hand: Option<(Word, bool)>,
     has_visited: bool,
-    /// Whether it has got or queued a task since it last asked what to do.
-    has_exchanged: bool,
 }
 
 /// Who rests.
@@ -161,13 +158,9 @@ impl Lanes {
             remote_byte * f64::from(beyond) / 10.0
         };
         let row = |from| (0..n_nodes).map(|to| farther(from, to)).collect();
-        let takers = match policy.is_custom() {
-            true => [crew.crewed()].into(),
-            false => crew.takers(),
-        };
         Lanes::on(Arc::new(Plan {
             farther: (0..n_nodes).map(row).collect(),
-            takers,
+            takers: crew.takers(),
             policy: policy.clone(),
             round: round.max(Duration::from_nanos(1)),
             crew,
@@ -230,9 +223,10 @@ impl Lanes {
     /// task runs, or will, that is lawful.
     fn looked_in_vain(&self) -> Option<String> {
         let mut resting = self.resting();
-        if !resting.looks_in_vain() {
+        if resting.n_busy > 0 {
             return None;
         }
+        resting.in_vain += 1;
         let is_long = resting.in_vain >= IN_VAIN as usize * self.n_workers();
         drop(resting);
         self.queues.at_rest(is_long)
@@ -289,9 +283,7 @@ impl Lanes {
         if !before.rests {
             self.lies_down(worker, now);
         }
-        // A user's queue is as it was if nothing was exchanged: others look at it by themselves.
-        let has_exchanged = std::mem::take(&mut held(&self.workers[worker].left).has_exchanged);
-        if before.has_looked && (has_exchanged || !self.plan.policy.is_custom()) {
+        if before.has_looked {
             let mut others = |woken| {
                 if woken != worker {
                     wake(woken)
@@ -373,7 +365,6 @@ impl Lanes {
                         continue;
                     }
                     let looks_at = |resting: &Resting| resting.sleepers[worker].looks_at;
-                    self.resting().looks_in_vain();
                     let before = looks_at(&self.resting());
                     self.lies_down(worker, now);
                     let after = looks_at(&self.resting());
@@ -429,13 +420,12 @@ impl Lanes {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),
             has_helped: false,
-            has_exchanged: left.has_exchanged,
             lanes: self,
             for_roots,
         };
         visit(&mut lane);
-        left.has_exchanged = lane.has_exchanged;
-        (left.kept, left.hand) = (lane.lane.into_kept(), lane.hand);
+        let LentLane { lane, hand, .. } = lane;
+        (left.kept, left.hand) = (lane.into_kept(), hand);
         let (_, _, fault) = open.close();
         left.habits = kit.habits();
         fault
@@ -511,13 +501,6 @@ impl Resting {
         }
     }
 
-    /// One has found nothing: whether that is noted, as no task runs.
-    fn looks_in_vain(&mut self) -> bool {
-        let is_noted = self.n_busy == 0;
-        self.in_vain += usize::from(is_noted);
-        is_noted
-    }
-
     /// It asks what to do: how it was before.
     fn asks(&mut self, worker: usize) -> RestingWorker {
         let before = self.sleepers[worker];
@@ -545,15 +528,13 @@ struct LentLane<'l> {
     lane: KeepingLane<'l>,
     hand: Option<(Word, bool)>,
     has_helped: bool,
-    has_exchanged: bool,
     lanes: &'l Lanes,
     for_roots: bool,
 }
 
 impl LentLane<'_> {
     /// Others may take what it queues, also if it finds nothing itself.
-    fn queues(&mut self) {
-        self.has_exchanged = true;
+    fn queues(&self) {
         if self.for_roots {
             self.lanes.resting().sleepers[self.worker()].has_looked = true;
         }
@@ -575,14 +556,9 @@ impl Lane for LentLane<'_> {
             Some((word, stolen)) => {
                 self.has_helped = stolen;
                 self.lanes.resting().sleepers[self.worker()].was_called = true;
-                self.has_exchanged = true;
                 Some(word)
             }
-            None => {
-                let word = self.lane.pop();
-                self.has_exchanged |= word.is_some();
-                word
-            }
+            None => self.lane.pop(),
         }
     }
 
@@ -591,9 +567,7 @@ impl Lane for LentLane<'_> {
         if self.for_roots && self.lanes.resting().sleepers[self.worker()].rests {
             return None;
         }
-        let word = self.lane.steal();
-        self.has_exchanged |= word.is_some();
-        word
+        self.lane.steal()
     }
 
     fn has_helped(&mut self) -> bool {
