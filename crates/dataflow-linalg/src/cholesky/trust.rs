@@ -1,7 +1,7 @@
 //! What a factor says of its matrix and of solutions: condition, determinant, bounds of errors.
 
 use super::check::expect_lower;
-use super::solve::solve;
+use super::solve::{solve, substitution};
 use crate::condition::{condition_number, expect_norm};
 use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
@@ -126,6 +126,8 @@ pub fn error_bounds<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
+    // Before a value is looked at.
+    substitution(l, b, backend)?;
     refine::bounds(a, (b, x), backend, on, &mut solver(l, backend, on))
 }
 
@@ -144,6 +146,7 @@ pub fn improve<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
+    substitution(l, b, backend)?;
     refine::improve(a, (b, x), backend, on, &mut solver(l, backend, on))
 }
 

@@ -193,6 +193,6 @@ mod tests {
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
         let [a, _] = given(true, |layout| layout.distributed(grid, Rank(1)).unwrap());
         let told = told(norm(&a, Norm::One, &Inline));
-        assert!(told.contains("seen from rank 1"), "{told}");
+        assert!(told.contains("2 ranks, and there are 1"), "{told}");
     }
 }

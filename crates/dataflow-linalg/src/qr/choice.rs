@@ -104,7 +104,7 @@ pub fn choose<T: Scalar>(
 }
 
 impl<'a, T: Scalar> Choice<'a, T> {
-    /// The space for a matrix, and the place of the order.
+    /// The space for a matrix, and the place of the order: that of the first run stays there.
     ///
     /// # Errors
     /// As [`choose`].

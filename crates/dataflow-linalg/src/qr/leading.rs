@@ -102,7 +102,8 @@ pub(super) fn leading<T: Scalar>(
 }
 
 impl<'a, T: Scalar> Leading<'a, T> {
-    /// The space for a factored matrix, or a triangle, of any shape; and the place of the answer.
+    /// The space for a factored matrix, or a triangle, of any shape; and the place of the answer: that of the
+    /// first run stays there.
     pub fn new(
         r: &'a TiledMatrix<T>,
         (compare, rcond): (Compare, f64),

@@ -302,14 +302,14 @@ fn expect_fit<T: Scalar>(a: &TiledMatrix<T>, b: &TiledMatrix<T>) -> Result<(), L
 }
 
 /// The largest entry of each column of X, and of its residual.
-type Sizes = Vec<(f64, f64)>;
+type ColumnPeaks = Vec<(f64, f64)>;
 
 /// The largest entries of all columns; the same on every rank.
 fn sizes<T: Scalar>(
     x: &TiledMatrix<T>,
     rest: &TiledMatrix<T>,
     on: &dyn Executor,
-) -> Result<(Sizes, [Report; 2]), LinalgError> {
+) -> Result<(ColumnPeaks, [Report; 2]), LinalgError> {
     let peaks = |a| peaks(a, on).map_err(LinalgError::Run);
     let ((of_x, first), (of_rest, second)) = (peaks(x)?, peaks(rest)?);
     Ok((of_x.into_iter().zip(of_rest).collect(), [first, second]))

@@ -697,6 +697,21 @@ fn further_sides_may_be_as_small_as_the_smallest_numbers() {
     }
 }
 
+/// With no right-hand sides a factor that does not fit was never noticed.
+#[test]
+fn bounds_of_no_right_hand_sides_refuse_a_factor_of_another_order() {
+    let definite = PositiveDefinite::new(12, 3);
+    let [a, l] = [12, 9].map(|n| square::<f64>(Structure::Lower, n, &definite));
+    let [b, x] = [1, 2].map(|seed| sides::<f64>(12, 0, &Random::new(seed)));
+    let of_x = (&b, &x);
+    for refused in [
+        cholesky::error_bounds(&a, &l, of_x, AUTO, &Inline),
+        cholesky::improve(&a, &l, of_x, AUTO, &Inline),
+    ] {
+        assert!(matches!(refused, Err(LinalgError::Shape(_))), "{refused:?}");
+    }
+}
+
 /// All 31 solutions were computed, B was lost, and full factors answered NaN.
 #[test]
 fn further_sides_that_are_not_finite_are_refused_and_stay() {
