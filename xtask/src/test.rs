@@ -272,21 +272,28 @@ mod tests {
     }
 
     /// Some of these packages name their tests one by one: cargo says nothing of a file that none names.
+    /// What lies in these folders, and in the crates' own for tests.
+    fn files_of_tests(folders: &[&str]) -> impl Iterator<Item = PathBuf> + use<> {
+        let crates = fs::read_dir(steps::root().join("crates")).unwrap();
+        let of_crates = crates.map(|entry| entry.unwrap().path().join("tests"));
+        let root = steps::root();
+        let mut all: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+        all.extend(of_crates);
+        let files = all
+            .into_iter()
+            .filter_map(|folder| fs::read_dir(folder).ok());
+        files.flatten().map(|entry| entry.unwrap().path())
+    }
+
     #[test]
     fn each_file_of_a_folder_of_tests_is_a_target() {
         let metadata = steps::metadata().unwrap();
         let targets: BTreeSet<PathBuf> = targets_of_tests(&metadata)
             .filter_map(|target| fs::canonicalize(target["src_path"].as_str()?).ok())
             .collect();
-        let tests = steps::root().join("tests");
-        let mut folders = vec![tests.join("applications"), tests];
-        let crates = fs::read_dir(steps::root().join("crates")).unwrap();
-        folders.extend(crates.map(|entry| entry.unwrap().path().join("tests")));
-        let files = folders
-            .iter()
-            .filter_map(|folder| fs::read_dir(folder).ok());
-        let files = files.flatten().map(|entry| entry.unwrap().path());
-        for path in files.filter(|path| path.extension().is_some_and(|of| of == "rs")) {
+        for path in files_of_tests(&["tests", "tests/applications"])
+            .filter(|path| path.extension().is_some_and(|of| of == "rs"))
+        {
             let is_target = targets.contains(&fs::canonicalize(&path).unwrap());
             assert!(is_target, "{} would not run", path.display());
         }
@@ -294,13 +301,7 @@ mod tests {
 
     #[test]
     fn a_test_that_knows_a_feature_is_looked_at_without_it() {
-        let mut folders = vec![steps::root().join("tests")];
-        let crates = fs::read_dir(steps::root().join("crates")).unwrap();
-        folders.extend(crates.map(|entry| entry.unwrap().path().join("tests")));
-        let files = folders
-            .iter()
-            .filter_map(|folder| fs::read_dir(folder).ok());
-        let files = files.flatten().map(|entry| entry.unwrap().path());
+        let files = files_of_tests(&["tests"]);
         let knows = |file: &PathBuf| {
             let text = fs::read_to_string(file).unwrap_or_default();
             text.contains(concat!("feature", " = "))
