@@ -166,6 +166,120 @@ fn least_squares_keep_their_digits_at_every_scale() {
     }
 }
 
+/// The product of two norms vanished, and whatever X was had a ratio of 0; or it overflowed, and none had
+/// one. Nothing but A and B differs between the cases, so the ratios of powers of two are the same bits.
+#[test]
+fn factors_and_solutions_by_qr_are_judged_alike_at_every_scale() {
+    fn check<T: Scalar>(of_a: f64, of_b: f64) {
+        let [scale_a, scale_b] = [of_a, of_b].map(T::from_real);
+        let random = Random::new(5);
+        let a = |i: usize, j: usize| Entries::<T>::entry(&random, i, j) * scale_a;
+        let side = |i: usize, j: usize| Entries::<T>::entry(&random, i, 9 + j) * scale_b;
+        for (m, n) in [(7, 4), (5, 5), (4, 7)] {
+            let case = format!("{} {m} x {n}, {of_a:e} {of_b:e}", T::PRECISION);
+            let factors = general(m, n, &a);
+            let (q, _) = qr::factor(&factors, Options::of_order(2), BACKEND, &Inline).unwrap();
+            let other = |i: usize, j: usize| match (i, j) {
+                (2, 1) => a(i, j) + scale_a,
+                _ => a(i, j),
+            };
+            let right = qr::check(&a, &factors, &q, &Inline).unwrap();
+            let wrong = qr::check(&other, &factors, &q, &Inline).unwrap();
+            assert!(right.residual < 30.0, "{case}: {right:?}");
+            assert!(right.orthogonality < 30.0, "{case}: {right:?}");
+            assert!(wrong.residual > 100.0, "{case}: {wrong:?}");
+
+            let (whole, sides) = (general(m, n, &a), || general(m, 2, &side));
+            let (x, _) = least_squares(
+                &general(m, n, &a),
+                &sides(),
+                Options::of_order(2),
+                BACKEND,
+                &Inline,
+            )
+            .unwrap_or_else(|error| panic!("{case}: {error}"));
+            let off = T::from_real(10.0 * (of_b / of_a));
+            let far = |i: usize, j: usize| match (i, j) {
+                (0, 1) => x.get(i, j).unwrap() + off,
+                _ => x.get(i, j).unwrap(),
+            };
+            let rest = sides();
+            let right = qr::solution_ratio(&whole, &rest, &x, &Inline).unwrap();
+            let wrong =
+                qr::solution_ratio(&whole, &sides(), &general(n, 2, &far), &Inline).unwrap();
+            assert!(right < 30.0, "{case}: {right}");
+            assert!(wrong > 100.0, "{case}: {wrong}");
+            // B − A·X is left in B.
+            let left = sides();
+            residual(Operand::plain(&whole), Operand::plain(&x), &left, &Inline).unwrap();
+            assert_eq!(
+                rest.to_column_major().unwrap(),
+                left.to_column_major().unwrap(),
+                "{case}"
+            );
+        }
+    }
+    for (of_a, of_b) in [
+        (1e-310, 1e-310),
+        (1e-300, 1e-150),
+        (1e-170, 1e-170),
+        (1e-170, 1e-5),
+        (1e-5, 1e-290),
+        (1.0, 1.0),
+        (1e155, 1e155),
+        (1e300, 1e-5),
+        (1e300, 1e300),
+    ] {
+        check::<f64>(of_a, of_b);
+        check::<c64>(of_a, of_b);
+    }
+    for (of_a, of_b) in [
+        (1e-40, 1e-40),
+        (1e-25, 1e-25),
+        (1.0, 1.0),
+        (1e20, 1e20),
+        (1e35, 1e35),
+    ] {
+        check::<f32>(of_a, of_b);
+        check::<c32>(of_a, of_b);
+    }
+}
+
+#[test]
+fn a_power_of_two_in_both_matrices_changes_no_bit_of_a_ratio() {
+    let random = Random::new(6);
+    for (m, n) in [(6, 3), (3, 6)] {
+        let x = general::<f64>(n, 2, &Random::new(7));
+        let ratio = |of_a: f64, of_b: f64| {
+            let a = general(m, n, &|i: usize, j: usize| {
+                Entries::<f64>::entry(&random, i, j) * of_a
+            });
+            let x = general(n, 2, &|i: usize, j: usize| x.get(i, j).unwrap() * of_b);
+            let of_b = of_a * of_b;
+            let b = general(m, 2, &|i: usize, j: usize| {
+                Entries::<f64>::entry(&random, i, 9 + j) * of_b
+            });
+            qr::solution_ratio(&a, &b, &x, &Inline).unwrap()
+        };
+        let usual = ratio(1.0, 1.0);
+        for (a, x) in [
+            (-700, 0),
+            (-450, 0),
+            (-200, 500),
+            (300, -300),
+            (400, 100),
+            (900, 0),
+        ] {
+            let found = ratio(2f64.powi(a), 2f64.powi(x));
+            assert_eq!(
+                found.to_bits(),
+                usual.to_bits(),
+                "2^{a} 2^{x}: {found}, {usual}"
+            );
+        }
+    }
+}
+
 /// faer's leaf made inf − inf of x₁·(1/u₁₁) − (u₀₁/u₁₁)·x₀, though each quotient was a normal number; and
 /// least squares called that an overflow.
 #[test]

@@ -275,6 +275,11 @@ impl Rounding {
             smallest: smallest_normal::<T>(),
         }
     }
+
+    /// What is added to the norm of a matrix of so many rows.
+    pub(crate) fn underflow(self, rows: usize) -> f64 {
+        rows as f64 * self.smallest
+    }
 }
 
 /// `difference` / (`terms`·‖A‖·‖X‖·ε) of matrices with up to `rows` rows, at whatever scale; where
@@ -283,9 +288,9 @@ pub(crate) fn backward_error(
     difference: f64,
     (rows, terms): (usize, usize),
     norms: [f64; 2],
-    Rounding { epsilon, smallest }: Rounding,
+    rounding: Rounding,
 ) -> f64 {
-    let underflow = rows as f64 * smallest;
+    let underflow = rounding.underflow(rows);
     let [a, x] = norms.map(|norm| norm + underflow);
     let per_term = match a * x + underflow {
         scale if scale < f64::INFINITY => ratio(difference, scale),
@@ -294,7 +299,7 @@ pub(crate) fn backward_error(
     };
     match norms.into_iter().any(f64::is_nan) {
         true => f64::NAN,
-        false => ratio(per_term, terms as f64 * epsilon),
+        false => ratio(per_term, terms as f64 * rounding.epsilon),
     }
 }
 

@@ -30,6 +30,7 @@ pub mod convert;
 pub mod generate;
 pub mod market;
 
+pub(crate) mod ample;
 pub mod check;
 mod collect;
 pub mod digest;

@@ -4,7 +4,11 @@
 //! Q is formed; what is judged then are two plain matrices, by products with faer's kernels.
 //! ‖A − Q·R‖ takes only the first min(m, n) columns of Q, and in the 2-norm it is ‖R − Qᴴ·A‖.
 //! Sums run in one fixed order, so the bits do not depend on grid, threads or schedule. A NaN
-//! anywhere makes a ratio NaN, which is below no bound.
+//! anywhere makes a ratio NaN, which is below no bound; so does a norm that overflows.
+//!
+//! Ratios are judged alike at every scale, of subnormal numbers as [`matrix::check`](crate::matrix::check)
+//! has it. Only where Aᴴ·(B − A·X) would overflow or underflow is B − A·X multiplied by a power of two
+//! before that product, and divided by it behind.
 //!
 //! # Source
 //! Tests 1 and 2 of LAPACK's TESTING/LIN DQRT01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
@@ -13,11 +17,12 @@ use super::form::{form, triangle, unit};
 use super::reflectors::{Reflectors, alike};
 use crate::error::LinalgError;
 use crate::kernel::Backend;
-use crate::matrix::check::ratio;
+use crate::matrix::ample::{Ample, power};
+use crate::matrix::check::Rounding;
 use crate::matrix::norm::{Norm, norm};
 use crate::matrix::{Entries, TiledMatrix};
-use crate::product::{Operand, residual};
-use crate::scalar::Scalar;
+use crate::product::{Operand, Residual, gemm, residual};
+use crate::scalar::{Scalar, smallest_normal};
 use dataflow_core::port::Executor;
 
 /// How good a factorisation is, in 1-norms over ε; below 30 for a backward stable one.
@@ -59,10 +64,11 @@ pub fn check<T: Scalar>(
     // I ← I − Qᴴ·Q
     let gram = unit(a, (k, k), on)?;
     let turned = residual(Operand::adjoint(&formed), of, &gram, on)?;
-    let m = m as f64;
+    let norm = norm + Rounding::of::<T>().underflow(m);
+    let [m, norm, epsilon] = [m as f64, norm, T::EPSILON].map(Ample::of);
     Ok(Ratios {
-        residual: ratio(left.difference, m * norm * T::EPSILON),
-        orthogonality: ratio(turned.difference, m * T::EPSILON),
+        residual: Ample::of(left.difference).over(m * norm * epsilon),
+        orthogonality: Ample::of(turned.difference).over(m * epsilon),
     })
 }
 
@@ -118,9 +124,52 @@ pub fn least_squares_ratio<T: Scalar>(
     let layout = alike(a.layout(), (n, nrhs))?;
     let none = TiledMatrix::<T>::beside(layout, a.memory(), &|_, _| T::zero(), on);
     let (none, _) = none.map_err(LinalgError::Run)?;
+    let shift = shift_of::<T>(&rest);
+    multiply((a, x), shift, b, on)?;
     // 0 ← 0 − Aᴴ·(B − A·X)
     let left = residual(Operand::adjoint(a), Operand::plain(b), &none, on)?;
+    multiply((a, x), -shift, b, on)?;
     let rounding = (m.max(n).max(nrhs) as f64 * T::EPSILON).max(tolerance);
-    let scale = rounding * rest.a * (rest.a * rest.x + right);
-    Ok(ratio(left.difference, scale))
+    let underflow = Rounding::of::<T>().underflow(m.max(n));
+    let [rounding, norm, left_over, floor] =
+        [rounding, rest.a, rest.difference, underflow].map(Ample::of);
+    let [of_a, of_x, of_b] = [rest.a, rest.x, right].map(|norm| Ample::of(norm + underflow));
+    let scale = rounding * norm * (of_a * of_x + of_b) + rounding * floor * left_over;
+    Ok(Ample::of(left.difference).shifted(-shift).over(scale))
+}
+
+/// The even power of two by which what is left of B is multiplied, so that its product with Aᴴ neither
+/// overflows nor underflows; 0 if it does not as it is.
+fn shift_of<T: Scalar>(rest: &Residual) -> i32 {
+    let norms = [rest.a, rest.difference].map(|norm| Ample::of(norm).exponent());
+    let [Some(of_a), Some(of_rest)] = norms else {
+        return 0;
+    };
+    // Products that are as far from 1 neither overflow when they are added, nor lose what counts.
+    let most = Ample::of(smallest_normal::<T>())
+        .exponent()
+        .unwrap_or(0)
+        .abs()
+        / 2;
+    let exponent = of_a + of_rest;
+    (exponent.clamp(-most, most) - exponent) / 2 * 2
+}
+
+/// B ← 2^by·B, for even `by`; in two steps, since the whole power need not be a number. A and X are those
+/// of a product that fits B.
+fn multiply<T: Scalar>(
+    (a, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    by: i32,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<(), LinalgError> {
+    let (a, x, step) = (
+        Operand::plain(a),
+        Operand::plain(x),
+        T::from_real(power(by / 2)),
+    );
+    for _ in 0..if by == 0 { 0 } else { 2 } {
+        gemm(T::zero(), a, x, step, b, Backend::Faer, on)?;
+    }
+    Ok(())
 }
