@@ -18,13 +18,11 @@ use crate::Runtime;
 use crate::calls::factored::steps::AUTO;
 use crate::calls::factored::{self, CholeskyFactor, Factors, Lu, LuFactor, QrFactor, steps};
 use crate::calls::site::expect_square;
-use crate::calls::site::{
-    Site, array, array_of, expect_product, expect_rows, is_small, of_columns,
-};
+use crate::calls::site::{Site, array, array_of, expect_rows, is_small, of_columns};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, qr};
+use dataflow_linalg::{cholesky, product, qr};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
@@ -402,7 +400,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
         b: &ArrayBase<R, Ix2>,
     ) -> Result<Array2<T>, LinalgError> {
         let ((m, k), (l, n)) = (self.dim(), b.dim());
-        expect_product((m, k), (l, n))?;
+        product::expect_product((m, k), (l, n))?;
         let site = Site::of::<T>(m.max(n).max(k).max(l))?;
         let (a, b) = (site.general(self.view())?, site.general(b.view())?);
         let c = site.zeros((m, n))?;

@@ -161,29 +161,6 @@ pub(crate) fn expect_rows((rows, cols): (usize, usize), n: usize) -> Result<(), 
     }
 }
 
-/// Fails unless matrices of these shapes have a product, before there is memory for it.
-pub(crate) fn expect_product(
-    (m, k): (usize, usize),
-    (l, n): (usize, usize),
-) -> Result<(), LinalgError> {
-    match k == l {
-        true => Ok(()),
-        false => Err(LinalgError::Shape(format!(
-            "a product of {m} x {k} and {l} x {n} does not fit into {m} x {n} (General)"
-        ))),
-    }
-}
-
-/// Fails unless factors of a product, and with them the product, are cut into tiles of one order.
-pub(crate) fn expect_alike(a: usize, b: usize) -> Result<(), LinalgError> {
-    match a == b {
-        true => Ok(()),
-        false => Err(LinalgError::Shape(format!(
-            "a product of tiles of order {a} and {b} into tiles of order {a} (all must be alike)"
-        ))),
-    }
-}
-
 /// Column-major elements as an array.
 pub(crate) fn array_of<T>(shape: (usize, usize), elements: Vec<T>) -> Array2<T> {
     let array = Array2::from_shape_vec(shape.f(), elements);

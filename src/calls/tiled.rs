@@ -11,13 +11,13 @@
 use crate::calls::copy::{copy, whole};
 use crate::calls::factored::steps::{AUTO, alike};
 use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::calls::site::{expect_alike, expect_product, expect_rows, expect_square};
+use crate::calls::site::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, lu};
+use dataflow_linalg::{cholesky, lu, product};
 
 /// Linear algebra on tiled matrices; nothing is changed in place (factors that are kept take the
 /// matrix), results are cut and spread like the matrix.
@@ -294,8 +294,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_product((self.rows(), self.cols()), (b.rows(), b.cols()))?;
-        expect_alike(self.nb(), b.nb())?;
+        product::expect_product((self.rows(), self.cols()), (b.rows(), b.cols()))?;
+        product::expect_alike([self.nb(), b.nb()], self.nb())?;
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
         let zeros = |_: usize, _: usize| T::zero();
         let c = TiledMatrix::beside(layout, &on.memory(), &zeros, on);

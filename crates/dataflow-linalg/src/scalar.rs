@@ -180,6 +180,16 @@ pub(crate) fn smallest_normal<T: Scalar>() -> f64 {
     }
 }
 
+/// The number whose bits stand in the place of an element: of tiles that flow with numbers in them.
+pub(crate) fn number<T: Scalar>(element: T) -> u32 {
+    bytemuck::cast_slice(&[element])[0]
+}
+
+/// Puts the bits of a number in the place of an element.
+pub(crate) fn set_number<T: Scalar>(element: &mut T, number: u32) {
+    bytemuck::cast_slice_mut(std::slice::from_mut(element))[0] = number;
+}
+
 /// The largest power of two that is normal and not above `size`, if there is one; else 1.
 pub(crate) fn power_of_two(size: f64) -> f64 {
     match size.is_normal() {

@@ -23,7 +23,7 @@ fn tile(rows: usize, cols: usize) -> Tile<f64> {
 fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     static SEEN: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
     const AUTO: Backend = Backend::Auto;
-    let wrong: [fn(); 17] = [
+    let wrong: [fn(); 19] = [
         || _ = tile(2, 2).get(2, 0),
         || tile(2, 2).set(0, 7, 1.0),
         || tile(3, 2).read_column_major(&[0.0; 5], 3),
@@ -54,6 +54,8 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
             )
         },
         || _ = invert_with_lu((&tile(2, 2), &[0])),
+        || _ = invert_with_lu((&tile(2, 2), &[0, 2])),
+        || _ = invert_with_lu((&tile(2, 2), &[1, 1])),
         || _ = Elimination::of_tree(Tree::Flat, 2, 3),
     ];
     let before = take_hook();
@@ -63,7 +65,7 @@ fn panics_for_wrong_shapes_and_indices_point_at_the_caller() {
     }));
     let panicked = wrong.map(|wrong| catch_unwind(wrong).is_err());
     set_hook(before);
-    assert_eq!(panicked, [true; 17]);
+    assert_eq!(panicked, [true; 19]);
     let seen = SEEN.lock().unwrap().clone();
     assert!(
         seen.iter()

@@ -529,7 +529,7 @@ pub(crate) fn parts_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Lu<T>, Li
     let (k, lu) = (m.min(n), whole::Lu::of((m, n), &NdarrayEntries(a))?);
     lu.expect_finite()?;
     let (l, u) = (array_of((m, k), lu.l()), array_of((k, n), lu.u()));
-    Ok((lu.permutation(), l, u))
+    Ok((lu.permutation()?, l, u))
 }
 
 /// X of A·X = B for a square matrix, both small, without a graph.
@@ -609,7 +609,7 @@ impl<T: Scalar> Factors<T> {
     /// P, L and U, if they are finite.
     pub fn parts(&self) -> Result<Lu<T>, LinalgError> {
         let both = finite(array(&self.lu))?;
-        let rows = permutation(both.nrows(), self.pivots.rows())?;
+        let rows = lu::permutation(both.nrows(), self.pivots.rows())?;
         Ok((rows, l_of(&both), u_of(&both)))
     }
 
@@ -631,7 +631,7 @@ impl<T: Scalar> Factors<T> {
 
     /// Row `i` of L·U is which one of A; all steps are on this rank.
     fn permutation(&self) -> Vec<usize> {
-        let rows = permutation(self.lu.rows(), self.pivots.rows());
+        let rows = lu::permutation(self.lu.rows(), self.pivots.rows());
         rows.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -644,21 +644,6 @@ impl<T: Scalar> Factors<T> {
     fn condition(&self, norm: f64, on: &dyn Executor) -> Result<f64, LinalgError> {
         steps::condition_by_lu((&self.lu, &self.pivots, norm), on)
     }
-}
-
-/// The order of so many rows after swaps: of a matrix without columns they may be more than memory holds.
-fn permutation(
-    m: usize,
-    swaps: impl Iterator<Item = (usize, usize)>,
-) -> Result<Vec<usize>, LinalgError> {
-    let mut rows = Vec::new();
-    rows.try_reserve_exact(m).map_err(|_| {
-        let text = format!("an order of {m} rows does not fit in memory (it takes 8 bytes a row)");
-        LinalgError::Shape(text)
-    })?;
-    rows.extend(0..m);
-    swaps.for_each(|(row, pivot)| rows.swap(row, pivot));
-    Ok(rows)
 }
 
 /// L of both factors in one array.
@@ -678,18 +663,4 @@ fn u_of<T: Scalar>(both: &Array2<T>) -> Array2<T> {
         true => T::zero(),
         false => both[(i, j)],
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::permutation;
-
-    #[test]
-    fn an_order_of_rows_that_no_memory_holds_is_an_error() {
-        let swaps = || [(0, 2), (1, 2)].into_iter();
-        assert_eq!(permutation(4, swaps()).unwrap(), [2, 0, 1, 3]);
-        let refused = permutation(1 << 60, swaps()).unwrap_err();
-        let text = "an order of 1152921504606846976 rows does not fit in memory";
-        assert!(refused.to_string().starts_with(text), "{refused}");
-    }
 }

@@ -110,6 +110,15 @@ pub enum MatrixError {
     Tile(TileError),
     /// Shapes disagree.
     Shape(ShapeError),
+    /// Only the lower triangle of a matrix is stored, of which all entries are needed.
+    Lower {
+        /// Which matrix.
+        what: &'static str,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        cols: usize,
+    },
 }
 
 impl fmt::Display for MatrixError {
@@ -117,6 +126,10 @@ impl fmt::Display for MatrixError {
         match self {
             MatrixError::Tile(error) => error.fmt(f),
             MatrixError::Shape(error) => error.fmt(f),
+            MatrixError::Lower { what, rows, cols } => write!(
+                f,
+                "{what} is stored as Lower, {rows} x {cols} (must be General)"
+            ),
         }
     }
 }
@@ -126,6 +139,7 @@ impl std::error::Error for MatrixError {
         match self {
             MatrixError::Tile(error) => Some(error),
             MatrixError::Shape(error) => Some(error),
+            MatrixError::Lower { .. } => None,
         }
     }
 }

@@ -120,7 +120,7 @@ impl<'a, T: Scalar> Check<'a, T> {
         expect_general(lu)?;
         pivots.expect_of(lu)?;
         // The sums are added on one rank.
-        let zeros = || rest::zero_sums((lu.rows(), lu.cols()), lu.memory());
+        let zeros = || rest::zero_sums(shape_of_sums(lu), lu.memory());
         let total = (lu.layout().rank() == Rank(0)).then(zeros);
         Ok(Check {
             original,
@@ -147,7 +147,8 @@ impl<'a, T: Scalar> Check<'a, T> {
     pub fn residual(&self) -> Option<f64> {
         let total = self.total.get(0)?;
         let (m, n) = (self.lu.rows(), self.lu.cols());
-        let [norm, difference] = SumsView::both(&total, (m, n)).map(|sums| sums.largest_column());
+        let sums = SumsView::both(&total, shape_of_sums(self.lu));
+        let [norm, difference] = sums.map(|sums| sums.largest_column());
         let rounding = Rounding::of::<T>();
         Some(backward_error(difference, (m, n), [norm, 1.0], rounding))
     }
@@ -245,6 +246,14 @@ impl<'a, T: Scalar> Check<'a, T> {
         if k + 1 == Self::steps_of(m, n) {
             *piece = rest::ended(piece, (rows, cols), Extent::Whole, self.lu.memory());
         }
+    }
+}
+
+/// Of what is summed: of a matrix without entries nothing, however long it is.
+fn shape_of_sums<T: Scalar>(lu: &TiledMatrix<T>) -> (usize, usize) {
+    match (lu.rows(), lu.cols()) {
+        (0, _) | (_, 0) => (0, 0),
+        shape => shape,
     }
 }
 

@@ -6,7 +6,7 @@
 //! element, since what flows is a tile. Nobody else knows.
 
 use crate::matrix::{Format, Tile};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, number, set_number};
 use dataflow_core::port::Memory;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) struct RowMut<'t, T> {
 
 impl<T: Scalar> RowMut<'_, T> {
     pub(super) fn set_number(&mut self, number: u32) {
-        set_number(self.number, number);
+        set_number(&mut self.number[0], number);
     }
 }
 
@@ -86,18 +86,8 @@ impl<'t, T: Scalar> Numbered<'t, T> {
     /// The numbers, in order.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + Clone + use<'t, T> {
         let width = self.width;
-        self.whole().map(move |row| number(&row[width..]))
+        self.whole().map(move |row| number(row[width]))
     }
-}
-
-/// The number whose bits stand in the place of an element.
-pub(super) fn number<T: Scalar>(element: &[T]) -> u32 {
-    bytemuck::cast_slice(element)[0]
-}
-
-/// Puts the bits of a number in the place of an element.
-pub(super) fn set_number<T: Scalar>(element: &mut [T], number: u32) {
-    bytemuck::cast_slice_mut(element)[0] = number;
 }
 
 #[cfg(test)]

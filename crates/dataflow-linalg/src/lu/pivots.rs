@@ -133,6 +133,34 @@ impl<T: Scalar> Pivots<T> {
     }
 }
 
+/// The order of so many rows after swaps, one after the other: row `i` is then which one.
+///
+/// # Errors
+/// If there is no memory for them: of a matrix without columns they may be more than it holds.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::lu::permutation;
+/// assert_eq!(permutation(3, [(0, 2), (1, 2)])?, [2, 0, 1]);
+/// assert!(permutation(1 << 60, []).is_err());
+/// # Ok::<(), dataflow_linalg::LinalgError>(())
+/// ```
+pub fn permutation(
+    m: usize,
+    swaps: impl IntoIterator<Item = (usize, usize)>,
+) -> Result<Vec<usize>, LinalgError> {
+    let mut rows = Vec::new();
+    rows.try_reserve_exact(m).map_err(|_| {
+        let text = format!("an order of {m} rows does not fit in memory (it takes 8 bytes a row)");
+        LinalgError::Shape(text)
+    })?;
+    rows.extend(0..m);
+    for (row, pivot) in swaps {
+        rows.swap(row, pivot);
+    }
+    Ok(rows)
+}
+
 /// Refuses a matrix of another shape, cut or distribution than `what` belongs to.
 pub(super) fn expect_same_layout<T: Scalar>(
     what: &str,

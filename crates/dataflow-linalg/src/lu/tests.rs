@@ -739,3 +739,21 @@ fn a_singular_matrix_has_no_condition() {
         "{refused}"
     );
 }
+
+#[test]
+fn an_order_of_rows_that_no_memory_holds_is_an_error() {
+    assert_eq!(permutation(4, [(0, 2), (1, 2)]).unwrap(), [2, 0, 1, 3]);
+    let refused = permutation(1 << 60, [(0, 2)]).unwrap_err();
+    let text = "an order of 1152921504606846976 rows does not fit in memory";
+    assert!(refused.to_string().starts_with(text), "{refused}");
+}
+
+/// Nothing of them is stored, but their sums took 16 bytes for each row and each column.
+#[test]
+fn factors_without_entries_are_right_however_long_they_are() {
+    for (m, n) in [(1 << 60, 0), (0, 1 << 60)] {
+        let a = TiledMatrix::<f64>::zeros(Layout::general(m, n, 1 << 40).unwrap());
+        let pivots = Pivots::new(&a);
+        assert_eq!(residual(&Random::new(3), &a, &pivots).unwrap(), 0.0);
+    }
+}

@@ -27,7 +27,7 @@ use super::numbered::{self, Numbered, stored_width};
 use super::pivots::{Swaps, order, raising};
 use crate::kernel::{eliminate, getrf};
 use crate::matrix::{Format, Tile};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, number, set_number};
 use dataflow_core::prelude::*;
 
 impl<T: Scalar> Factor<'_, T> {
@@ -196,7 +196,7 @@ impl<T: Scalar> Factor<'_, T> {
             into.copy_from_slice(&from[..height]);
         }
         let (count, rows) = rest.split_at_mut(1);
-        numbered::set_number(count, fallen.len() as u32);
+        set_number(&mut count[0], fallen.len() as u32);
         let fillers = fallen.iter().map(|&(_, &filler)| filler as usize);
         let fillers: Vec<_> = fillers.zip(numbered::places(width)).collect();
         top.copy_rows(&fillers, rows);
@@ -211,7 +211,7 @@ impl<T: Scalar> Factor<'_, T> {
         let (height, width) = (seat.rows(), tile.cols());
         let (factors, behind) = seat.as_slice().split_at(height * width);
         let (count, rows) = behind.split_at(1);
-        let fallen = &rows[..numbered::number(count) as usize * stored_width(width)];
+        let fallen = &rows[..number(count[0]) as usize * stored_width(width)];
         let here = self.rows_of_tile((m, k), Numbered::stored(fallen, width));
         tile.set_rows(&here, fallen);
         if m != k {

@@ -29,7 +29,7 @@ use super::layout::{Layout, Structure};
 use super::norm::{Extent, Sums, larger};
 use super::tiled::gather;
 use super::{Entries, TiledMatrix};
-use crate::error::{MatrixError, ShapeError};
+use crate::error::MatrixError;
 use crate::scalar::{Scalar, smallest_normal};
 use faer::linalg::matmul::matmul_with_conj;
 use faer::{Accum, Conj, MatMut, MatRef, Par};
@@ -88,17 +88,17 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
     /// The check of A X = B. Copies X.
     ///
     /// # Errors
-    /// If a tile of `x` is not at hand, or `x` is a lower matrix (a solution has all its entries).
+    /// If a tile of `x` is not at hand; [`MatrixError::Lower`] if `x` is one (a solution has all its
+    /// entries).
     pub fn new(
         a: &'a A,
         structure: Structure,
         x: &TiledMatrix<T>,
         b: &'a B,
     ) -> Result<Self, MatrixError> {
-        let (n, n_rhs) = (x.rows(), x.cols());
         if x.structure() == Structure::Lower {
-            let what = "the solution, of which the lower triangle is stored,";
-            ShapeError::check(what, (n, 0), (n, n_rhs))?;
+            let (what, rows, cols) = ("the solution", x.rows(), x.cols());
+            return Err(MatrixError::Lower { what, rows, cols });
         }
         let sides = x.layout().alone();
         Ok(SolveCheck {
@@ -315,6 +315,16 @@ mod tests {
         let zero = TiledMatrix::<f64>::zeros(Layout::general(5, 1, 2).unwrap());
         let error = solve_backward_error(&a, Structure::Lower, &zero, &zero);
         assert!(error.unwrap().is_nan());
+    }
+
+    #[test]
+    fn a_solution_that_is_stored_as_lower_is_refused_whatever_its_shape() {
+        for n in [0, 3] {
+            let x = TiledMatrix::<f64>::zeros(Layout::lower(n, 2).unwrap());
+            let refused = solve_backward_error(&x, Structure::General, &x, &x).unwrap_err();
+            let expected = format!("the solution is stored as Lower, {n} x {n} (must be General)");
+            assert_eq!(refused.to_string(), expected);
+        }
     }
 
     #[test]

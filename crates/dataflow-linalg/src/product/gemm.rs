@@ -120,28 +120,63 @@ impl<'a, T: Scalar> Gemm<'a, T> {
     }
 }
 
+/// Fails unless matrices of these shapes have a product: to be asked before there is memory for it.
+///
+/// # Errors
+/// [`LinalgError::Shape`], as [`gemm`] answers it.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::product::expect_product;
+/// assert!(expect_product((2, 3), (3, 4)).is_ok());
+/// assert!(expect_product((2, 3), (2, 4)).is_err());
+/// ```
+pub fn expect_product(a: (usize, usize), b: (usize, usize)) -> Result<(), LinalgError> {
+    expect_into(a, b, (a.0, b.1), Structure::General)
+}
+
+/// The same for a product that there is a place for.
+fn expect_into(
+    (m, k): (usize, usize),
+    (l, n): (usize, usize),
+    (rows, cols): (usize, usize),
+    structure: Structure,
+) -> Result<(), LinalgError> {
+    if k == l && (rows, cols) == (m, n) && structure == Structure::General {
+        return Ok(());
+    }
+    Err(LinalgError::Shape(format!(
+        "a product of {m} x {k} and {l} x {n} does not fit into {rows} x {cols} ({structure:?})"
+    )))
+}
+
+/// Fails unless the factors of a product, and the product, are cut into tiles of one order.
+///
+/// # Errors
+/// [`LinalgError::Shape`], as [`gemm`] answers it.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::product::expect_alike;
+/// assert!(expect_alike([64, 64], 64).is_ok() && expect_alike([64, 32], 64).is_err());
+/// ```
+pub fn expect_alike([a, b]: [usize; 2], c: usize) -> Result<(), LinalgError> {
+    match [a, b] == [c; 2] {
+        true => Ok(()),
+        false => Err(LinalgError::Shape(format!(
+            "a product of tiles of order {a} and {b} into tiles of order {c} (all must be alike)"
+        ))),
+    }
+}
+
 /// Whether there is such a product.
 pub(super) fn fits<T: Scalar>(
     a: &Operand<'_, T>,
     b: &Operand<'_, T>,
     c: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    let ((m, k), (l, n)) = (a.shape(), b.shape());
-    if k != l || (c.rows(), c.cols()) != (m, n) || c.structure() != Structure::General {
-        return Err(LinalgError::Shape(format!(
-            "a product of {m} x {k} and {l} x {n} does not fit into {} x {} ({:?})",
-            c.rows(),
-            c.cols(),
-            c.structure()
-        )));
-    }
-    let orders = [a.matrix.nb(), b.matrix.nb(), c.nb()];
-    if orders != [c.nb(); 3] {
-        return Err(LinalgError::Shape(format!(
-            "a product of tiles of order {} and {} into tiles of order {} (all must be alike)",
-            orders[0], orders[1], orders[2]
-        )));
-    }
+    expect_into(a.shape(), b.shape(), (c.rows(), c.cols()), c.structure())?;
+    expect_alike([a, b].map(|of| of.matrix.nb()), c.nb())?;
     if a.is_conjugate() || b.is_conjugate() {
         let text = "the plain transpose of a Hermitian matrix is not stored (take its adjoint)";
         return Err(LinalgError::Shape(text.to_owned()));

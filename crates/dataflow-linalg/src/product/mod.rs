@@ -37,7 +37,7 @@ mod order;
 mod weighed;
 
 pub use check::{Residual, defect, residual};
-pub use gemm::{Gemm, ProductTask, gemm};
+pub use gemm::{Gemm, ProductTask, expect_alike, expect_product, gemm};
 pub use herk::{Herk, HerkTask, herk, syrk};
 pub use operand::Operand;
 pub use order::default_tile_order;

@@ -24,7 +24,7 @@ use crate::flops;
 use crate::kernel::{Backend, Op, Side, gemqrt, geqrt, strongest_columns};
 use crate::lu::first_entrant;
 use crate::matrix::{Format, Part, Structure, Tile, TiledMatrix, expect_numbered};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, number, set_number};
 use crate::weight::Weight;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -430,15 +430,6 @@ impl<T: Scalar> NumberedColumns<T> {
 /// The numbers that stand in the places of the elements of a list.
 fn numbers_of<T: Scalar>(list: &Tile<T>) -> Vec<u32> {
     list.as_slice().iter().copied().map(number).collect()
-}
-
-/// The number that stands in the place of an element.
-pub(super) fn number<T: Scalar>(element: T) -> u32 {
-    bytemuck::cast_slice(&[element])[0]
-}
-
-pub(super) fn set_number<T: Scalar>(element: &mut T, number: u32) {
-    bytemuck::cast_slice_mut(std::slice::from_mut(element))[0] = number;
 }
 
 impl<T: Scalar> TaskSpace for Choice<'_, T> {

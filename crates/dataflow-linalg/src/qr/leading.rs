@@ -14,11 +14,10 @@
 //! Bischof, *Incremental condition estimation*, SIAM J. Matrix Anal. Appl. 11 (1990); LAPACK's
 //! `laic1` and what `gelsy` does with it.
 
-use super::choice::{number, set_number};
 use crate::error::LinalgError;
 use crate::kernel::{sum_of_squares, with_scratch};
 use crate::matrix::{Format, Tile, TiledMatrix};
-use crate::scalar::{Scalar, c64, power_of_two};
+use crate::scalar::{Scalar, c64, number, power_of_two, set_number};
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;

@@ -103,27 +103,29 @@ pub(super) fn expect_solution<T: Scalar>(
     })
 }
 
-/// Fails unless B is another matrix than A, stored whole, with its rows and its tile order and on as many
-/// ranks.
+/// Fails unless A and B are two matrices, both stored whole, and B has the rows and the tile order of A and
+/// is on as many ranks.
 pub(super) fn expect_fit<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
     let (of_a, of_b) = (a.distribution(), b.distribution());
-    if (b.rows(), b.nb(), b.structure()) == (a.rows(), a.nb(), Structure::General)
+    if (b.rows(), b.nb()) == (a.rows(), a.nb())
+        && [a.structure(), b.structure()] == [Structure::General; 2]
         && of_b.n_ranks() == of_a.n_ranks()
     {
         return expect_two(("A", a), ("B", b));
     }
     let text = format!(
         "right-hand sides of {} x {} ({:?}, tiles of {}, on {of_b}) do not fit a matrix of {} x {} \
-         (tiles of {}, on {of_a}; they must be General)",
+         ({:?}, tiles of {}, on {of_a}; both must be General)",
         b.rows(),
         b.cols(),
         b.structure(),
         b.nb(),
         a.rows(),
         a.cols(),
+        a.structure(),
         a.nb()
     );
     Err(LinalgError::Shape(text))

@@ -88,16 +88,13 @@ pub fn pivoted<'a, T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<Pivoted<'a, T>, LinalgError> {
-    let rcond = rcond.unwrap_or_else(|| default_rcond::<T>(a.rows(), a.cols()));
-    if !(0.0..1.0).contains(&rcond) {
-        let text = format!("rcond is {rcond} (must be at least 0 and less than 1)");
-        return Err(LinalgError::Argument(text));
-    }
     let outer = Reflectors::new(a.layout(), options);
+    // Shapes are refused first.
+    let factor = Factor::new(a, &outer, backend)?;
+    let rcond = allowed(rcond, a)?;
     let mut reports = vec![a.scan(on)?];
     let is_tall = a.rows() > a.cols();
     if is_tall {
-        let factor = Factor::new(a, &outer, backend)?;
         reports.push(factor.run(on)?);
     }
     let strongest = match is_tall {
@@ -121,6 +118,18 @@ pub fn pivoted<'a, T: Scalar>(
         found,
         report: joined(reports),
     })
+}
+
+/// The rcond to take, if it is one.
+fn allowed<T: Scalar>(rcond: Option<f64>, a: &TiledMatrix<T>) -> Result<f64, LinalgError> {
+    match rcond {
+        None => Ok(default_rcond::<T>(a.rows(), a.cols())),
+        Some(rcond) if (0.0..1.0).contains(&rcond) => Ok(rcond),
+        Some(rcond) => {
+            let text = format!("rcond is {rcond} (must be at least 0 and less than 1)");
+            Err(LinalgError::Argument(text))
+        }
+    }
 }
 
 impl<T: Scalar> Pivoted<'_, T> {
@@ -287,8 +296,9 @@ pub fn least_squares_minimum_norm<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, usize, Report), LinalgError> {
     expect_fit(a, b)?;
+    let rcond = allowed(rcond, a)?;
     let look = b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
-    let factors = pivoted(a, rcond, options, backend, on)?;
+    let factors = pivoted(a, Some(rcond), options, backend, on)?;
     let (x, solved) = factors.solve_finite(b, backend, on)?;
     let rank = factors.rank();
     Ok((x, rank, joined([look, factors.report, solved])))

@@ -3,6 +3,7 @@
 use super::{KEPT, finite_tile_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, trsm_op, trsm_unit};
+use crate::lu::permutation;
 use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{Entries, Format, Tile};
 use crate::scalar::Scalar;
@@ -20,7 +21,7 @@ const UPPER: (Triangle, Diagonal) = (Triangle::Upper, Diagonal::NonUnit);
 /// let lu = Lu::of((2, 2), &a)?;
 /// lu.expect_regular()?;
 /// assert_eq!(lu.solve(1, &|i: usize, _: usize| [4.0, 10.0][i]), [1.0, 1.0]);
-/// assert_eq!((lu.permutation(), lu.l(), lu.u()), (vec![1, 0], vec![1.0, 0.0, 0.0, 1.0], vec![2.0, 0.0, 8.0, 4.0]));
+/// assert_eq!((lu.permutation()?, lu.l(), lu.u()), (vec![1, 0], vec![1.0, 0.0, 0.0, 1.0], vec![2.0, 0.0, 8.0, 4.0]));
 /// assert_eq!(lu.inverse(), [-1.0, 0.25, 0.5, 0.0]);
 /// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
@@ -109,12 +110,19 @@ impl<T: Scalar> Lu<T> {
     }
 
     /// Row `i` of L·U is which one of A.
-    pub fn permutation(&self) -> Vec<usize> {
-        let mut rows: Vec<usize> = (0..self.both.rows()).collect();
-        for (row, &pivot) in self.pivots.iter().enumerate() {
-            rows.swap(row, pivot as usize);
-        }
-        rows
+    ///
+    /// # Errors
+    /// As [`lu::permutation`](crate::lu::permutation).
+    pub fn permutation(&self) -> Result<Vec<usize>, LinalgError> {
+        let pivots = self.pivots.iter().map(|&pivot| pivot as usize);
+        permutation(self.both.rows(), pivots.enumerate())
+    }
+
+    /// The same of a square matrix: there is memory for its columns.
+    #[track_caller]
+    fn order(&self) -> Vec<usize> {
+        let order = self.permutation();
+        order.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// L, m × min(m, n), column-major.
@@ -150,12 +158,12 @@ impl<T: Scalar> Lu<T> {
     ///
     /// - `cols`: of B, which has the rows of A
     pub fn solve(&self, cols: usize, b: &impl Entries<T>) -> Vec<T> {
-        solve_with_lu((&self.both, &self.permutation()), Op::NoTranspose, cols, b)
+        solve_with_lu((&self.both, &self.order()), Op::NoTranspose, cols, b)
     }
 
     /// A⁻¹, column-major; A is square and [regular](Self::expect_regular).
     pub fn inverse(&self) -> Vec<T> {
-        invert_with_lu((&self.both, &self.permutation()))
+        invert_with_lu((&self.both, &self.order()))
     }
 }
 
@@ -164,16 +172,18 @@ impl<T: Scalar> Lu<T> {
 /// - `cols`: of B, which has the rows of A
 ///
 /// # Panics
-/// If the factors are not square, or `rows` has not one entry a row.
+/// If the factors are not square, or `rows` is no permutation of their rows: with the first entry that is
+/// none of them, or one of those before.
 ///
 /// # Examples
 /// ```
 /// use dataflow_linalg::kernel::Op;
 /// use dataflow_linalg::{matrix::Tile, whole::{Lu, solve_with_lu}};
 /// let lu = Lu::of_tile(Tile::from_rows([[0.0, 4.0], [2.0, 8.0]]));
-/// let (rows, (both, _)) = (lu.permutation(), lu.into_parts());
+/// let (rows, (both, _)) = (lu.permutation()?, lu.into_parts());
 /// let b = |i: usize, _: usize| [2.0, 12.0][i];
 /// assert_eq!(solve_with_lu((&both, &rows), Op::Transpose, 1, &b), [1.0, 1.0]);
+/// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
 #[track_caller]
 pub fn solve_with_lu<T: Scalar>(
@@ -215,14 +225,16 @@ pub fn solve_with_lu<T: Scalar>(
 /// turned. 4n³/3 flops.
 ///
 /// # Panics
-/// If the factors are not square, or `rows` has not one entry a row.
+/// If the factors are not square, or `rows` is no permutation of their rows: with the first entry that is
+/// none of them, or one of those before.
 ///
 /// # Examples
 /// ```
 /// use dataflow_linalg::{matrix::Tile, whole::{Lu, invert_with_lu}};
 /// let lu = Lu::of_tile(Tile::from_rows([[0.0, 4.0], [2.0, 8.0]]));
-/// let (rows, (both, _)) = (lu.permutation(), lu.into_parts());
+/// let (rows, (both, _)) = (lu.permutation()?, lu.into_parts());
 /// assert_eq!(invert_with_lu((&both, &rows)), [-1.0, 0.25, 0.5, 0.0]);
+/// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
 #[track_caller]
 pub fn invert_with_lu<T: Scalar>((lu, rows): (&Tile<T>, &[usize])) -> Vec<T> {
@@ -267,5 +279,17 @@ fn expect_order<T: Scalar>(lu: &Tile<T>, rows: &[usize]) -> usize {
     let (m, n, len) = (lu.rows(), lu.cols(), rows.len());
     assert!(m == n, "a solution with factors of {m} × {n}");
     assert!(len == n, "a permutation of {len} rows for factors of {n}");
+    let mut is_there = vec![false; n];
+    for (at, &row) in rows.iter().enumerate() {
+        assert!(
+            row < n,
+            "entry {at} of a permutation is {row} (must be below {n})"
+        );
+        assert!(
+            !is_there[row],
+            "entry {at} of a permutation is {row} (as one before it is)"
+        );
+        is_there[row] = true;
+    }
     n
 }

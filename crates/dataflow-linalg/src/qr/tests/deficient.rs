@@ -590,6 +590,27 @@ fn empty_matrices_have_rank_0_and_other_settings_are_refused() {
     assert_eq!(default_rcond::<f64>(3, 100), 100.0 * f64::EPSILON);
 }
 
+/// LAPACK looks at shapes, then at settings, then at entries.
+#[test]
+fn a_wrong_shape_is_told_before_a_wrong_rcond_and_that_before_an_entry() {
+    let spoiled = |layout: Layout| TiledMatrix::from_fn(layout, |_, _| f64::NAN);
+    let lower = || spoiled(Layout::lower(3, 2).unwrap());
+    let general = || spoiled(Layout::general(3, 3, 2).unwrap());
+    let (options, auto, wrong) = (Options::of_order(2), Backend::Auto, Some(2.0));
+    let b = spoiled(Layout::general(3, 1, 2).unwrap());
+    for (a, name) in [(lower(), "wrong_shape"), (general(), "wrong_argument")] {
+        for refused in [
+            pivoted(&a, wrong, options, auto, &Inline).map(drop),
+            pseudo_inverse(&a, wrong, options, auto, &Inline).map(drop),
+            least_squares_minimum_norm(&a, &b, wrong, options, auto, &Inline).map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().name(), name);
+        }
+    }
+    let refused = least_squares(&lower(), &b, options, auto, &Inline).unwrap_err();
+    assert_eq!(refused.name(), "wrong_shape", "{refused}");
+}
+
 #[test]
 fn right_hand_sides_on_other_ranks_are_refused_before_the_matrix_is_lost() {
     let a = tiled::<f64>(&ones(5, 3), 2);
@@ -602,7 +623,7 @@ fn right_hand_sides_on_other_ranks_are_refused_before_the_matrix_is_lost() {
     let refused = least_squares_minimum_norm(&a, &b, None, options, auto, &Inline).unwrap_err();
     let text = refused.to_string();
     assert!(
-        text.contains("on 1x2) do not fit a matrix of 5 x 3 (tiles of 2, on 1x1"),
+        text.contains("on 1x2) do not fit a matrix of 5 x 3 (General, tiles of 2, on 1x1"),
         "{text}"
     );
     assert_eq!(digest(&a).unwrap(), before);
