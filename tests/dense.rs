@@ -408,7 +408,7 @@ fn what_cannot_be_answered_is_named() {
 /// The column that is told of a factor that is not finite.
 fn overflown<T>(answer: Result<T, LinalgError>) -> u64 {
     match answer.map(drop) {
-        Err(LinalgError::Overflow { col }) => col,
+        Err(LinalgError::Overflow { col, .. }) => col,
         other => panic!("{other:?}"),
     }
 }

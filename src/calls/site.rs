@@ -177,7 +177,7 @@ pub(crate) fn finite<T: Scalar>(array: Array2<T>) -> Result<Array2<T>, LinalgErr
     }
     let mut columns = array.columns().into_iter();
     match columns.position(|column| !column.iter().all(|x| x.is_finite())) {
-        Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+        Some(col) => Err(LinalgError::overflow_in(col)),
         None => Ok(array),
     }
 }

@@ -72,7 +72,7 @@ impl Determinant {
         let mut pivots = diagonal.iter();
         let ends = pivots.position(|pivot| *pivot == T::zero() || !pivot.is_finite());
         match ends.filter(|&k| !diagonal[k].is_finite()) {
-            Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+            Some(col) => Err(LinalgError::overflow_in(col)),
             None => Ok(Determinant::of_triangle(diagonal.iter().copied())),
         }
     }
@@ -196,12 +196,12 @@ mod tests {
         let pivots = Pivots::new(&a);
         let refused = lu::factor(&a, &pivots, Backend::Auto, &Inline).unwrap_err();
         assert!(
-            matches!(refused, LinalgError::Overflow { col: 1 }),
+            matches!(refused, LinalgError::Overflow { col: 1, .. }),
             "{refused}"
         );
         let refused = lu::determinant(&a, &pivots).unwrap_err();
         assert!(
-            matches!(refused, LinalgError::Overflow { col: 1 }),
+            matches!(refused, LinalgError::Overflow { col: 1, .. }),
             "{refused}"
         );
         for (diagonal, expected) in [
@@ -212,7 +212,7 @@ mod tests {
         ] {
             let found = match Determinant::of_factor(&diagonal) {
                 Ok(determinant) => Ok(determinant.log_abs),
-                Err(LinalgError::Overflow { col }) => Err(col),
+                Err(LinalgError::Overflow { col, .. }) => Err(col),
                 Err(error) => panic!("{error}"),
             };
             assert_eq!(found, expected, "{diagonal:?}");

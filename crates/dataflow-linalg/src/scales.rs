@@ -447,7 +447,7 @@ fn right_hand_sides_that_overflow_on_their_way_are_no_solution() {
         let side = |_: usize, j: usize| T::from_real([1.0, large][j]);
         let sides = || general(200, 2, &side);
         let is_refused = |refused: Option<LinalgError>| {
-            let is_right = matches!(refused, Some(LinalgError::Overflow { col: 1 }));
+            let is_right = matches!(refused, Some(LinalgError::Overflow { col: 1, .. }));
             assert!(is_right, "{}: {refused:?}", T::PRECISION);
         };
         let a = general(200, 1, &one);

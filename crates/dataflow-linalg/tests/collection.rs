@@ -376,7 +376,7 @@ fn check_lu<T: Scalar>(folder: &Path, fact: &Value, groups: Option<NonZeroU32>) 
     };
     let info = match factored {
         Ok(_) => 0,
-        Err(LinalgError::Singular { index }) => index,
+        Err(LinalgError::Singular { index, .. }) => index,
         Err(error) => panic!("{file}: {error}"),
     };
     assert_eq!(fact["getrf_info"].as_u64(), Some(info), "{file}");

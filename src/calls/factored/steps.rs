@@ -121,10 +121,7 @@ pub(crate) fn expect_finite<T: Scalar>(
     made: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
-    match made.scan(on) {
-        Err(LinalgError::NotFinite { col, .. }) => Err(LinalgError::Overflow { col }),
-        scanned => scanned.map(drop),
-    }
+    made.scan(on).map(drop).map_err(LinalgError::in_result)
 }
 
 /// Q and R; of A reflectors are left.

@@ -1,11 +1,17 @@
 //! What a decomposition, a solution or a product can answer instead of a result.
 
-use super::TileError;
-use crate::matrix::LayoutError;
+use super::{MatrixError, NotFinite, ShapeError, TileError};
+use crate::matrix::market::{ReadError, WriteError};
+use crate::matrix::{GridError, LayoutError};
 use dataflow_core::{Error, TaskError};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why there is no factor, no solution, no inverse.
+///
+/// What a task of a graph has found has the failure of the run as its source, which names the task and,
+/// over ranks, its rank; what was found without a graph, as in [`whole`](crate::whole), has none. Errors on
+/// the way to a matrix, its file, its grid, its tiles, become one by `?`.
 ///
 /// # Examples
 /// ```
@@ -15,7 +21,10 @@ use std::fmt;
 ///
 /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[1.0, 0.0], [2.0, 3.0]][i][j]);
 /// match cholesky::factor(&a, Backend::Auto, &Inline) {
-///     Err(LinalgError::NotPositiveDefinite { index, .. }) => assert_eq!(index, 2),
+///     Err(LinalgError::NotPositiveDefinite { index, source, .. }) => {
+///         assert_eq!(index, 2);
+///         assert_eq!(source.unwrap().task(), Some("Potrf { k: 1 }"));
+///     }
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok::<(), LinalgError>(())
@@ -27,21 +36,35 @@ pub enum LinalgError {
     Shape(String),
     /// A matrix of this shape cannot be cut into such tiles.
     Layout(LayoutError),
+    /// There is no such grid of ranks.
+    Grid(GridError),
+    /// Two shapes that had to agree do not.
+    Misfit(ShapeError),
     /// A tile is not at hand.
     Tile(TileError),
+    /// A file of a matrix cannot be read.
+    Read(Arc<ReadError>),
+    /// A file of a matrix cannot be written.
+    Write(Arc<WriteError>),
     /// The leading minor of this order is not positive: LAPACK's INFO, counted from 1.
+    #[non_exhaustive]
     NotPositiveDefinite {
         /// Order of the first leading minor that is not positive.
         index: u64,
         /// The pivot found there, in words.
         text: String,
+        /// The run in which a task found it.
+        source: Option<Box<Error>>,
     },
     /// The pivot with this number, LAPACK's INFO from 1, is exactly zero.
     ///
     /// The factorisation is complete nevertheless, as LAPACK's is; only a solution there is none.
+    #[non_exhaustive]
     Singular {
         /// The first zero on the diagonal of U.
         index: u64,
+        /// The run in which a task found it.
+        source: Option<Box<Error>>,
     },
     /// The matrix has not the full rank that a solution by least squares takes, or is so near to one
     /// that has not that rounding errors decide.
@@ -54,6 +77,7 @@ pub enum LinalgError {
     /// A setting is none of those allowed.
     Argument(String),
     /// An entry that would be read is NaN or infinite: the first in column order, from 0.
+    #[non_exhaustive]
     NotFinite {
         /// Of which of the matrices that were given.
         of: Given,
@@ -61,13 +85,18 @@ pub enum LinalgError {
         row: u64,
         /// Its column.
         col: u64,
+        /// The run in which a task found it.
+        source: Option<Box<Error>>,
     },
     /// A number in this column of a factor, or of a solution of least squares, from 0, is NaN or infinite,
     /// though all entries of A and B are finite: numbers on the way are too large. A and B divided by a
     /// power of two have the same X.
+    #[non_exhaustive]
     Overflow {
         /// The first such column; of a factor in the order in which the factorisation takes them.
         col: u64,
+        /// The run in which a task found it.
+        source: Option<Box<Error>>,
     },
     /// A solution with factors in a lower precision was not refined by so many corrections.
     NotConverged {
@@ -111,11 +140,16 @@ impl LinalgError {
     /// The failure in snake_case, as `--json` shows it.
     pub fn name(&self) -> &str {
         match self {
-            LinalgError::Shape(_) | LinalgError::Layout(_) | LinalgError::Tile(_) => "wrong_shape",
+            LinalgError::Shape(_)
+            | LinalgError::Layout(_)
+            | LinalgError::Misfit(_)
+            | LinalgError::Tile(_) => "wrong_shape",
+            LinalgError::Read(error) => error.kind(),
+            LinalgError::Write(_) => "not_written",
             LinalgError::NotPositiveDefinite { .. } => NOT_POSITIVE_DEFINITE,
             LinalgError::Singular { .. } => SINGULAR,
             LinalgError::RankDeficient { .. } => RANK_DEFICIENT,
-            LinalgError::Argument(_) => "wrong_argument",
+            LinalgError::Argument(_) | LinalgError::Grid(_) => "wrong_argument",
             LinalgError::NotFinite { .. } => NOT_FINITE,
             LinalgError::Overflow { .. } => OVERFLOW,
             LinalgError::NotConverged { .. } => "not_converged",
@@ -126,9 +160,8 @@ impl LinalgError {
     /// LAPACK's INFO, where there is one.
     pub fn index(&self) -> Option<u64> {
         match self {
-            LinalgError::NotPositiveDefinite { index, .. } | LinalgError::Singular { index } => {
-                Some(*index)
-            }
+            LinalgError::NotPositiveDefinite { index, .. }
+            | LinalgError::Singular { index, .. } => Some(*index),
             _ => None,
         }
     }
@@ -148,12 +181,42 @@ impl LinalgError {
     /// ```
     pub fn in_right_hand_sides(self) -> Self {
         match self {
-            LinalgError::NotFinite { row, col, .. } => LinalgError::NotFinite {
+            LinalgError::NotFinite {
+                row, col, source, ..
+            } => LinalgError::NotFinite {
                 of: Given::RightHandSides,
                 row,
                 col,
+                source,
             },
             error => error,
+        }
+    }
+
+    /// The same of what was made from finite numbers, if it is of an entry: numbers on the way were too large.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_linalg::LinalgError;
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// let x = TiledMatrix::from_fn(Layout::general(2, 1, 2)?, |i, _| [1.0, f64::INFINITY][i]);
+    /// let found = x.scan(&Inline).map_err(LinalgError::in_result).unwrap_err();
+    /// assert!(matches!(found, LinalgError::Overflow { col: 0, .. }));
+    /// # Ok::<(), LinalgError>(())
+    /// ```
+    pub fn in_result(self) -> Self {
+        match self {
+            LinalgError::NotFinite { col, source, .. } => LinalgError::Overflow { col, source },
+            error => error,
+        }
+    }
+
+    /// [`Overflow`](Self::Overflow) that was found without a graph.
+    pub fn overflow_in(col: usize) -> Self {
+        LinalgError::Overflow {
+            col: col as u64,
+            source: None,
         }
     }
 
@@ -186,17 +249,29 @@ impl LinalgError {
 
     /// The failure behind an error of a run over a matrix of `rows` rows.
     pub(crate) fn of_run(error: Error, rows: usize) -> Self {
-        match (error.name(), error.index()) {
-            (NOT_POSITIVE_DEFINITE, Some(index)) => LinalgError::NotPositiveDefinite {
+        let Some(index) = error.index() else {
+            return LinalgError::Run(error);
+        };
+        let source = || Some(Box::new(error.clone()));
+        match error.name() {
+            NOT_POSITIVE_DEFINITE => LinalgError::NotPositiveDefinite {
                 index,
                 text: error.message().to_owned(),
+                source: source(),
             },
-            (SINGULAR, Some(index)) => LinalgError::Singular { index },
-            (OVERFLOW, Some(col)) => LinalgError::Overflow { col },
-            (NOT_FINITE, Some(order)) => LinalgError::NotFinite {
+            SINGULAR => LinalgError::Singular {
+                index,
+                source: source(),
+            },
+            OVERFLOW => LinalgError::Overflow {
+                col: index,
+                source: source(),
+            },
+            NOT_FINITE => LinalgError::NotFinite {
                 of: Given::Matrix,
-                row: order % rows as u64,
-                col: order / rows as u64,
+                row: index % rows as u64,
+                col: index / rows as u64,
+                source: source(),
             },
             _ => LinalgError::Run(error),
         }
@@ -214,9 +289,13 @@ impl fmt::Display for LinalgError {
         match self {
             LinalgError::Shape(text) | LinalgError::Argument(text) => f.write_str(text),
             LinalgError::Layout(error) => error.fmt(f),
+            LinalgError::Grid(error) => error.fmt(f),
+            LinalgError::Misfit(error) => error.fmt(f),
             LinalgError::Tile(error) => error.fmt(f),
+            LinalgError::Read(error) => error.fmt(f),
+            LinalgError::Write(error) => error.fmt(f),
             LinalgError::NotPositiveDefinite { text, .. } => f.write_str(text),
-            LinalgError::Singular { index } => {
+            LinalgError::Singular { index, .. } => {
                 write!(
                     f,
                     "matrix is singular: pivot {index}, counted from 1, is zero (must not be)"
@@ -227,7 +306,7 @@ impl fmt::Display for LinalgError {
                 "matrix is rank deficient: its rank is about {rank} of {full} (must be full; \
                  least_squares_minimum_norm solves whatever the rank)"
             ),
-            LinalgError::NotFinite { of, row, col } => write!(
+            LinalgError::NotFinite { of, row, col, .. } => write!(
                 f,
                 "{} not finite: entry ({row}, {col}), counted from 0, is NaN or infinite",
                 match of {
@@ -235,7 +314,7 @@ impl fmt::Display for LinalgError {
                     Given::RightHandSides => "right-hand sides are",
                 }
             ),
-            LinalgError::Overflow { col } => write!(
+            LinalgError::Overflow { col, .. } => write!(
                 f,
                 "column {col} of the factor or of the solution, counted from 0, is not finite: numbers on \
                  the way are too large (divide A and B by a power of two: X stays the same)"
@@ -253,9 +332,23 @@ impl std::error::Error for LinalgError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             LinalgError::Layout(error) => Some(error),
+            LinalgError::Grid(error) => Some(error),
+            LinalgError::Misfit(error) => Some(error),
             LinalgError::Tile(error) => Some(error),
+            LinalgError::Read(error) => Some(&**error),
+            LinalgError::Write(error) => Some(&**error),
             LinalgError::Run(error) => Some(error),
-            _ => None,
+            LinalgError::NotPositiveDefinite { source, .. }
+            | LinalgError::Singular { source, .. }
+            | LinalgError::NotFinite { source, .. }
+            | LinalgError::Overflow { source, .. } => {
+                let source = source.as_deref()?;
+                Some(source)
+            }
+            LinalgError::Shape(_)
+            | LinalgError::Argument(_)
+            | LinalgError::RankDeficient { .. }
+            | LinalgError::NotConverged { .. } => None,
         }
     }
 }
@@ -273,12 +366,64 @@ impl From<LayoutError> for LinalgError {
     }
 }
 
+impl From<GridError> for LinalgError {
+    fn from(error: GridError) -> Self {
+        LinalgError::Grid(error)
+    }
+}
+
+impl From<ShapeError> for LinalgError {
+    fn from(error: ShapeError) -> Self {
+        LinalgError::Misfit(error)
+    }
+}
+
+impl From<MatrixError> for LinalgError {
+    fn from(error: MatrixError) -> Self {
+        match error {
+            MatrixError::Tile(error) => LinalgError::Tile(error),
+            MatrixError::Shape(error) => LinalgError::Misfit(error),
+            MatrixError::Lower { .. } => LinalgError::Shape(error.to_string()),
+        }
+    }
+}
+
+impl From<NotFinite> for LinalgError {
+    fn from(NotFinite { row, col, .. }: NotFinite) -> Self {
+        LinalgError::NotFinite {
+            of: Given::Matrix,
+            row: row as u64,
+            col: col as u64,
+            source: None,
+        }
+    }
+}
+
+impl From<ReadError> for LinalgError {
+    fn from(error: ReadError) -> Self {
+        LinalgError::Read(Arc::new(error))
+    }
+}
+
+impl From<WriteError> for LinalgError {
+    fn from(error: WriteError) -> Self {
+        LinalgError::Write(Arc::new(error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Backend;
+    use crate::matrix::check::solve_backward_error;
+    use crate::matrix::market::{self, Storage, Symmetry};
+    use crate::matrix::norm::first_not_finite;
+    use crate::matrix::{Grid, Layout, Structure, TiledMatrix};
+    use crate::{cholesky, lu};
     use dataflow_core::port::Inline;
     use dataflow_core::run;
     use dataflow_core::space::Independent;
+    use ndarray::array;
 
     /// What a failing body becomes on its way through a run.
     fn through_a_run(error: impl Fn() -> TaskError + Sync, rows: usize) -> LinalgError {
@@ -302,6 +447,94 @@ mod tests {
         assert_eq!(of_the_run, Some(error.to_string()));
     }
 
+    /// Each is an error of its own, and names itself.
+    #[test]
+    fn what_goes_wrong_on_the_way_to_a_matrix_becomes_one_of_its_errors_by_a_question_mark() {
+        fn ones(layout: Layout) -> TiledMatrix<f64> {
+            TiledMatrix::from_fn(layout, |_, _| 1.0)
+        }
+        type Step = fn() -> Result<(), LinalgError>;
+        let wrong: [(&str, bool, Step); 8] = [
+            ("wrong_argument", true, || {
+                "0x3".parse::<Grid>()?;
+                Ok(())
+            }),
+            ("wrong_shape", true, || {
+                Layout::general(3, 3, 0)?;
+                Ok(())
+            }),
+            ("wrong_shape", true, || {
+                TiledMatrix::from_ndarray(Layout::general(3, 3, 2)?, array![[1.0]].view())?;
+                Ok(())
+            }),
+            ("wrong_shape", true, || {
+                ones(Layout::general(3, 2, 2)?).write_column_major(&mut [0.0; 5], 3)?;
+                Ok(())
+            }),
+            ("wrong_shape", false, || {
+                let x = ones(Layout::lower(3, 2)?);
+                solve_backward_error(&x, Structure::Lower, &x, &x)?;
+                Ok(())
+            }),
+            ("not_finite", false, || {
+                let a = TiledMatrix::from_fn(Layout::general(1, 1, 1)?, |_, _| f64::NAN);
+                first_not_finite(&a)?.map_or(Ok(()), Err)?;
+                Ok(())
+            }),
+            ("input_unreadable", true, || {
+                market::Reader::open("no such file")?;
+                Ok(())
+            }),
+            ("not_written", true, || {
+                let wide = ones(Layout::general(1, 2, 2)?);
+                market::write(Vec::new(), &wide, Storage::Array, Symmetry::Symmetric)?;
+                Ok(())
+            }),
+        ];
+        for (name, has_source, wrong) in wrong {
+            let error = wrong().unwrap_err();
+            assert_eq!(error.name(), name, "{error}");
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            assert_eq!(source, has_source.then(|| error.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_a_task_has_found_has_the_run_as_its_source_with_the_task() {
+        let entry = |i: usize, j: usize| [[1.0, 2.0, 0.0], [2.0, 3.0, 0.0], [0.0; 3]][i][j];
+        let lower = TiledMatrix::from_fn(Layout::lower(3, 1).unwrap(), entry);
+        let general = TiledMatrix::from_fn(Layout::general(3, 3, 1).unwrap(), entry);
+        let large = [[1e308, 1e308], [-1e308, 1e308]];
+        let large = TiledMatrix::from_fn(Layout::general(2, 2, 1).unwrap(), |i, j| large[i][j]);
+        let spoiled = TiledMatrix::from_fn(Layout::lower(3, 1).unwrap(), |i, j| {
+            [entry(i, j), f64::NAN][i / 2]
+        });
+        let by_lu = |a: &TiledMatrix<f64>| {
+            let pivots = lu::Pivots::new(a);
+            lu::factor(a, &pivots, Backend::Auto, &Inline)
+        };
+        let by_cholesky = |a| cholesky::factor(a, Backend::Auto, &Inline);
+        for (error, name, task) in [
+            (
+                by_cholesky(&lower),
+                "not_positive_definite",
+                "Potrf { k: 1 }",
+            ),
+            (by_cholesky(&spoiled), "not_finite", ""),
+            (by_lu(&general), "singular", ""),
+            (by_lu(&large), "overflow", ""),
+        ] {
+            let error = error.unwrap_err();
+            assert_eq!(error.name(), name, "{error}");
+            let source = std::error::Error::source(&error);
+            let run: &Error = source.and_then(|source| source.downcast_ref()).unwrap();
+            assert!(
+                run.task().is_some_and(|found| found.starts_with(task)),
+                "{run:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_pivot_keeps_its_index_and_its_value() {
         let error = through_a_run(|| LinalgError::not_positive(1537, -3.2e-4), 2000);
@@ -319,7 +552,10 @@ mod tests {
             let error = through_a_run(|| LinalgError::not_finite(row, col, 7), 7);
             assert_eq!((error.name(), error.index()), ("not_finite", None));
             assert!(error.to_string().contains(&format!("({row}, {col})")));
-            let LinalgError::NotFinite { of, row: r, col: c } = error else {
+            let LinalgError::NotFinite {
+                of, row: r, col: c, ..
+            } = error
+            else {
                 panic!("{error:?}");
             };
             assert_eq!((of, r, c), (Given::Matrix, row as u64, col as u64));

@@ -735,7 +735,7 @@ fn a_singular_matrix_has_no_condition() {
     factor.run(&Inline).unwrap();
     let refused = condition(&a, &pivots, 3.0, Backend::Auto, &Inline).unwrap_err();
     assert!(
-        matches!(refused, LinalgError::Singular { index: 3 }),
+        matches!(refused, LinalgError::Singular { index: 3, .. }),
         "{refused}"
     );
 }

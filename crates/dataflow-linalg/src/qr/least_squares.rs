@@ -97,10 +97,7 @@ pub(super) fn expect_solution<T: Scalar>(
     x: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<Report, LinalgError> {
-    x.scan(on).map_err(|error| match error {
-        LinalgError::NotFinite { col, .. } => LinalgError::Overflow { col },
-        error => error,
-    })
+    x.scan(on).map_err(LinalgError::in_result)
 }
 
 /// Fails unless A and B are two matrices, both stored whole, and B has the rows and the tile order of A and

@@ -212,7 +212,7 @@ fn refined_with<T: Scalar>(
         reports.extend(cost);
         let is_lost = |(x, rest): &(f64, f64)| !(x.is_finite() && rest.is_finite());
         if let Some(col) = columns.iter().position(is_lost) {
-            return Err(LinalgError::Overflow { col: col as u64 });
+            return Err(LinalgError::overflow_in(col));
         }
         // X = 0 is no solution that was tried.
         if are_done(

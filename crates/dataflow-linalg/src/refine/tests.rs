@@ -264,7 +264,7 @@ fn what_has_no_factor_at_all_or_does_not_fit_is_an_error() {
     let spoiled = |i: usize, j: usize| if (i, j) == (7, 2) { f64::NAN } else { 1.0 };
     let error = failed(Structure::General, &deficient, &b);
     assert!(
-        matches!(error, LinalgError::Singular { index: 5 }),
+        matches!(error, LinalgError::Singular { index: 5, .. }),
         "{error}"
     );
     let error = failed(Structure::Lower, &negative, &b);

@@ -77,12 +77,12 @@ impl<T: Scalar> Lu<T> {
     /// that is not finite, if none is.
     pub fn expect_regular(&self) -> Result<(), LinalgError> {
         if let Some(index) = self.info {
-            let index = index as u64;
-            return Err(LinalgError::Singular { index });
+            let (index, source) = (index as u64, None);
+            return Err(LinalgError::Singular { index, source });
         }
         let mut pivots = 0..self.both.rows().min(self.both.cols());
         match pivots.find(|&i| !self.both.get(i, i).is_finite()) {
-            Some(col) => Err(LinalgError::Overflow { col: col as u64 }),
+            Some(col) => Err(LinalgError::overflow_in(col)),
             None => Ok(()),
         }
     }
@@ -101,10 +101,7 @@ impl<T: Scalar> Lu<T> {
     /// ```
     pub fn expect_finite(&self) -> Result<(), LinalgError> {
         match tile_first_not_finite(&self.both, Extent::Whole) {
-            Some(found) => {
-                let col = found.col as u64;
-                Err(LinalgError::Overflow { col })
-            }
+            Some(found) => Err(LinalgError::overflow_in(found.col)),
             None => Ok(()),
         }
     }

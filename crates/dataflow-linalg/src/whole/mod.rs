@@ -19,7 +19,7 @@ pub use definite::{invert_definite, solve_definite};
 pub use lu::{Lu, invert_with_lu, solve_with_lu};
 pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 
-use crate::error::{Given, LinalgError};
+use crate::error::LinalgError;
 use crate::kernel::ScratchMemory;
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Format, Tile, column_major_of};
@@ -81,11 +81,7 @@ pub fn finite_tile_of<T: Scalar>(
     let tile = tile_of(shape, entries, memory);
     match tile_first_not_finite(&tile, Extent::Whole) {
         None => Ok(tile),
-        Some(found) => Err(LinalgError::NotFinite {
-            of: Given::Matrix,
-            row: found.row as u64,
-            col: found.col as u64,
-        }),
+        Some(found) => Err(found.into()),
     }
 }
 

@@ -171,8 +171,6 @@ pub fn least_squares_with_qr<T: Scalar>(
     }
     match tile_first_not_finite(&x, Extent::Whole) {
         None => Ok(x.as_slice().to_vec()),
-        Some(found) => Err(LinalgError::Overflow {
-            col: found.col as u64,
-        }),
+        Some(found) => Err(LinalgError::overflow_in(found.col)),
     }
 }

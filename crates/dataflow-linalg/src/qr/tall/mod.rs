@@ -179,10 +179,13 @@ impl<'a, T: Scalar> Tall<'a, T> {
         let run = T::run_tiles(&self.erased(), &[], on);
         run.map_err(|error| match LinalgError::of_run(error, m) {
             // Columns of B are counted on from those of A.
-            LinalgError::NotFinite { row, col, .. } if col >= n as u64 => LinalgError::NotFinite {
+            LinalgError::NotFinite {
+                row, col, source, ..
+            } if col >= n as u64 => LinalgError::NotFinite {
                 of: Given::RightHandSides,
                 row,
                 col: col - n as u64,
+                source,
             },
             error => error,
         })
@@ -208,7 +211,7 @@ impl<'a, T: Scalar> Tall<'a, T> {
         solve_leading(Op::NoTranspose, &r, &c, &mut x);
         let overflows = |col: &usize| (0..n).any(|row| !x.get(row, *col).is_finite());
         if let Some(col) = (0..nrhs).find(overflows) {
-            return Err(LinalgError::Overflow { col: col as u64 });
+            return Err(LinalgError::overflow_in(col));
         }
         let x = Array2::from_shape_fn((n, nrhs).f(), |(i, j)| x.get(i, j));
         Ok((x, joined([reduced, look])))

@@ -209,7 +209,7 @@ fn a_solution_that_overflows_on_the_way_is_refused() {
         let b = Array2::from_shape_fn((4096, 2), |(_, side)| T::from_real([1.0, large][side]));
         let refused = solved(a.view(), b.view(), 1024, &Inline).unwrap_err();
         assert!(
-            matches!(refused, LinalgError::Overflow { col: 1 }),
+            matches!(refused, LinalgError::Overflow { col: 1, .. }),
             "{refused}"
         );
     }
@@ -260,7 +260,7 @@ fn the_first_entry_that_is_not_finite_is_named_those_of_a_first() {
             places.iter().for_each(|at| both[*at] = bad);
             let (a, b) = (both.slice(s![.., ..4]), both.slice(s![.., 4..]));
             match solved(a, b, 32, &Shuffled::new(1)).unwrap_err() {
-                LinalgError::NotFinite { of, row, col } => (of, row, col),
+                LinalgError::NotFinite { of, row, col, .. } => (of, row, col),
                 other => panic!("{other}"),
             }
         };

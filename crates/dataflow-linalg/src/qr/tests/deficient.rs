@@ -805,7 +805,7 @@ fn columns_nearly_as_long_as_the_largest_number_count() {
     let r = TiledMatrix::<f64>::from_fn(Layout::general(3, 3, 2).unwrap(), entry);
     let refused = leading(&r, (Compare::ByDirection, 1e-10), &Inline).unwrap_err();
     assert!(
-        matches!(refused, LinalgError::Overflow { col: 2 }),
+        matches!(refused, LinalgError::Overflow { col: 2, .. }),
         "{refused}"
     );
 }
