@@ -2,6 +2,7 @@
 //! what becomes of matrices without full rank, or nearly so.
 
 pub(super) mod deficient;
+mod edges;
 #[cfg(feature = "openblas")]
 mod gelsy;
 mod solutions;
