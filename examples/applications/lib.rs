@@ -9,6 +9,7 @@
 //! | [`shallow_water`] | the shallow water equations on the sphere |
 //! | [`vector`] | loops at the processor's width |
 
+#![allow(missing_debug_implementations, reason = "nobody prints them")]
 #![allow(
     missing_docs,
     reason = "a name is enough here, and what documents a flag is its help"

@@ -7,6 +7,7 @@
 //! | [`variant`] | a graph with barriers, or without messages: what communication costs |
 //! | [`shapes`] | graphs with empty bodies: what the runtime costs |
 
+#![allow(missing_debug_implementations, reason = "nobody prints them")]
 #![allow(
     missing_docs,
     reason = "a name is enough here, and what documents a flag is its help"

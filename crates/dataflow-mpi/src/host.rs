@@ -6,6 +6,7 @@
 
 use crate::bell::{Bell, Gong};
 use crate::sync::{Mutex, lock};
+use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -66,6 +67,19 @@ pub enum Turn {
     Rests(Arc<dyn Bell>, Option<Duration>),
     /// It is not called again.
     Ends,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Turn::Again => f.write_str("Again"),
+            Turn::Rests(_, at_most) => f
+                .debug_tuple("Rests")
+                .field(at_most)
+                .finish_non_exhaustive(),
+            Turn::Ends => f.write_str("Ends"),
+        }
+    }
 }
 
 /// Lives by turns on this thread.

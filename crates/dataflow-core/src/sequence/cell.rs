@@ -7,6 +7,7 @@ use crate::sync::{AtomicBool, Ordering, SpinLock};
 use atomic_refcell::AtomicRefCell;
 use std::any::Any;
 use std::borrow::BorrowMut;
+use std::fmt;
 use std::sync::Arc;
 
 /// A datum and its versions, which decide which task may go on: the cell that holds the datum only proves
@@ -86,6 +87,13 @@ pub struct Shown<'a> {
     /// How many accesses must have finished before, once it is inserted.
     pub(super) required: u64,
     pub(super) lying: &'a dyn Lying,
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Shown");
+        shown.field("mode", &self.mode).finish_non_exhaustive()
+    }
 }
 
 /// A copy, once there is one.

@@ -92,6 +92,12 @@ pub(super) fn show_after(
 #[doc(hidden)]
 pub struct Ahead<'d, 'env>(pub(super) &'d mut (dyn Before<'env> + 'd));
 
+impl fmt::Debug for Ahead<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ahead")
+    }
+}
+
 /// Who inserts tasks before another.
 pub(super) trait Before<'env> {
     /// Names the next task, and gives it its number.

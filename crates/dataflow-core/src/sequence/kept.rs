@@ -10,6 +10,7 @@ use super::law::Mode;
 use crate::engine::in_turn;
 use crate::sync::{Ordering, lock};
 use atomic_refcell::{AtomicRef, AtomicRefMut};
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::sync::Arc;
@@ -59,6 +60,12 @@ impl<T, M, S> Kept<T, M, S> {
 }
 
 impl<T, M, S> Sealed for Kept<T, M, S> {}
+
+impl<T, M, S> fmt::Debug for Kept<T, M, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
+}
 
 /// How a datum is lent in a mode.
 macro_rules! lent {

@@ -22,6 +22,7 @@ use super::kept::{Kept, Read, Write};
 use crate::engine::Later;
 use crate::sync::{Ordering, lock};
 use atomic_refcell::{AtomicRef, AtomicRefMut};
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -152,6 +153,12 @@ pub struct ReductionPlace<T> {
     copy: Kept<LazyCopy, Write>,
     /// What the copy starts from: for the first of a group.
     neutral: Option<Kept<LazyCopy, Read>>,
+}
+
+impl<T> fmt::Debug for ReductionPlace<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReductionPlace")
+    }
 }
 
 impl<T: Reduce> Open<T> {

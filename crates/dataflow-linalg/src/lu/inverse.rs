@@ -120,7 +120,7 @@ fn unit_like<T: Scalar>(
 }
 
 /// The task space that hands on each tile of a matrix: to those who read it, and to who overwrites it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Relay<'a, T: Scalar> {
     pub(super) a: &'a TiledMatrix<T>,
 }

@@ -75,6 +75,15 @@ pub struct SolveCheck<'a, T, A, B> {
     x: Vec<T>,
 }
 
+impl<T, A, B> std::fmt::Debug for SolveCheck<'_, T, A, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SolveCheck")
+            .field("layout", &self.layout)
+            .field("sides", &self.sides)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What one tile row contributes.
 #[derive(Clone, Debug)]
 pub struct SolvePart {

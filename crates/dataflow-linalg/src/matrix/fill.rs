@@ -16,6 +16,7 @@ use dataflow_core::port::{Alone, Context, Executor, Memory};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
 use dataflow_core::{Error, Report, run_across};
+use std::fmt;
 use std::sync::Arc;
 
 /// The tile that a task makes.
@@ -26,6 +27,13 @@ pub struct Fill<'a, T: Scalar> {
     pub(super) matrix: &'a TiledMatrix<T>,
     entries: &'a dyn Entries<T>,
     pub(super) tiles: Vec<(usize, usize)>,
+}
+
+impl<T: Scalar> fmt::Debug for Fill<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Fill");
+        shown.field("matrix", self.matrix).finish_non_exhaustive()
+    }
 }
 
 impl<T: Scalar> TiledMatrix<T> {

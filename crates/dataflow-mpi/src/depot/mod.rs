@@ -46,6 +46,7 @@ use dataflow_core::rank::Rank;
 pub use post::Expected;
 use run::RunState;
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,17 @@ pub struct Depot {
     tamper: Option<Tamper>,
 }
 
+impl fmt::Debug for Depot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Depot")
+            .field("rank", &self.rank)
+            .field("n_ranks", &self.n_ranks)
+            .field("number", &self.number)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No run.
@@ -105,6 +117,7 @@ struct Opening {
 }
 
 /// What is to be done.
+#[derive(Debug)]
 pub enum Action {
     /// Send a packet.
     Packet(Rank, Vec<u8>),

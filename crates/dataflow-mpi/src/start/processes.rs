@@ -9,6 +9,7 @@ use crate::transport::tcp::{Mesh, Tcp, Token};
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::stderr;
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -32,8 +33,16 @@ pub struct Processes {
     host: Arc<dyn Host>,
 }
 
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Processes");
+        shown.field("others", &self.others).finish_non_exhaustive()
+    }
+}
+
 /// The other ranks, whose parts have ended well: their processes end with this one, unless it
 /// launches [again](Self::again).
+#[derive(Debug)]
 pub struct Staying {
     tcp: Tcp,
     processes: Processes,

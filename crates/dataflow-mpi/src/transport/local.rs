@@ -12,6 +12,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -72,6 +73,12 @@ pub struct Local {
     /// Data that came before room was made for them.
     early: ByEnvelope<Payload>,
     events: VecDeque<Event>,
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Local({} of {})", self.rank, self.counts.len())
+    }
 }
 
 /// From whom, under which tag.

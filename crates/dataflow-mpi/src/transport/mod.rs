@@ -23,6 +23,7 @@ use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
 use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -198,6 +199,21 @@ pub enum Load {
     Lent(Arc<dyn Cargo>),
     /// Its bytes were packed for the purpose.
     Packed(Arc<[u8]>),
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Load::Lent(cargo) => write!(f, "Lent({} bytes)", cargo.size()),
+            Load::Packed(bytes) => write!(f, "Packed({} bytes)", bytes.len()),
+        }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({:?} of {:?})", self.range, self.load)
+    }
 }
 
 impl Load {

@@ -9,6 +9,7 @@ use crate::host::Host;
 use dataflow_core::error::Error;
 use dataflow_core::port::{Block, Cargo};
 use dataflow_core::rank::Rank;
+use std::fmt;
 use std::sync::Arc;
 
 /// One rank's end.
@@ -33,7 +34,15 @@ pub struct Raw<'t> {
     spins: bool,
 }
 
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rank, n_ranks) = (self.transport.rank(), self.transport.n_ranks());
+        write!(f, "Raw({rank} of {n_ranks})")
+    }
+}
+
 /// A buffer to be sent, as often as wanted.
+#[derive(Debug)]
 pub struct Sendable(Load, usize);
 
 impl Sendable {

@@ -143,6 +143,7 @@ const TOTAL: usize = 0;
 /// Add: what a tile contributes.
 const PART: usize = 1;
 
+#[derive(Debug)]
 pub struct Measure<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,
     what: What,

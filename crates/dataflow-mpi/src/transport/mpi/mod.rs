@@ -29,6 +29,7 @@ use dataflow_core::rank::Rank;
 use flights::Flights;
 use ring::ReceiveRing;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,12 @@ pub struct Mpi {
     /// MPI answers no more.
     broken: bool,
     _world: Arc<()>,
+}
+
+impl fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mpi({} of {})", self.rank, self.n_ranks)
+    }
 }
 
 impl Mpi {

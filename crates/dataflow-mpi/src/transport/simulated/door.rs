@@ -16,6 +16,7 @@ use crate::transport::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// One rank's door to the simulated network.
@@ -26,6 +27,12 @@ pub struct Simulated {
     rooms: BTreeMap<(Rank, u32), Room>,
     /// What the network rings by its number: no other bell gets that as long as this rank can be reached.
     bell: Option<Arc<dyn Bell>>,
+}
+
+impl fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Simulated({} of {})", self.rank, self.n_ranks)
+    }
 }
 
 impl World {

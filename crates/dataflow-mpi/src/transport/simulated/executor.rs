@@ -12,6 +12,7 @@ use crate::bell::Bell;
 use crate::host::{Host, Thread, Turn};
 use dataflow_core::port::{Executor, Job, Lane, Stay};
 use dataflow_core::rank::Rank;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,16 @@ pub struct VirtualWorkers {
     n_workers: usize,
     by_turns: bool,
     open: OpensQueues,
+}
+
+impl fmt::Debug for VirtualWorkers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VirtualWorkers")
+            .field("rank", &self.rank)
+            .field("n_workers", &self.n_workers)
+            .field("by_turns", &self.by_turns)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Opens the queues of a run.

@@ -20,6 +20,15 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct World(Arc<WorldInner>);
 
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("World");
+        shown
+            .field("weather", &self.0.weather)
+            .finish_non_exhaustive()
+    }
+}
+
 struct WorldInner {
     weather: Weather,
     on: On,
