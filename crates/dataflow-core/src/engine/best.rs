@@ -22,6 +22,17 @@ use crate::port::Lane;
 pub struct Best<R>(Option<(R, i64)>);
 
 /// What becomes of a task that was [offered](Best::offer).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Best, Offer};
+///
+/// let mut best = Best::new();
+/// let ready = [("a", 1), ("b", 2), ("c", 0)];
+/// let offers = ready.map(|(task, priority)| best.offer(task, priority, false));
+/// let queued = offers.into_iter().filter_map(Offer::queued);
+/// assert!(queued.eq([("a", 1), ("c", 0)])); // "b" is the best.
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offer<R> {
     /// It is the best so far. The one that was the best before is to be queued.
@@ -42,6 +53,31 @@ impl<R> Offer<R> {
 }
 
 /// What becomes of the [best](Best::next).
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Best, Lane, Next, Word};
+///
+/// /// Its most urgent task has this priority.
+/// struct Queue(i64);
+///
+/// impl Lane for Queue {
+///     fn outranks(&self, priority: i64) -> bool { self.0 > priority }
+/// #   fn worker(&self) -> usize { 0 }
+/// #   fn push(&mut self, _word: Word, _priority: i64) {}
+/// #   fn pop(&mut self) -> Option<Word> { None }
+/// #   fn steal(&mut self) -> Option<Word> { None }
+///     // …
+/// }
+///
+/// let next = |queue: Queue| {
+///     let mut best = Best::new();
+///     best.offer("a", 5, false);
+///     best.next(&queue)
+/// };
+/// assert_eq!(next(Queue(3)), Some(Next::Runs("a")));
+/// assert_eq!(next(Queue(7)), Some(Next::Queued("a", 5)));
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next<R> {
     /// It runs next.

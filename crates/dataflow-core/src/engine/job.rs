@@ -271,6 +271,42 @@ impl Drop for Entered<'_> {
 }
 
 /// Proof of being inside a job that it keeps; dropping it leaves.
+///
+/// # Examples
+/// A worker whose thread is free for something else whenever a task has begun:
+/// ```
+/// use dataflow_core::port::{Executor, Job, Lane, Stay, Word};
+/// use dataflow_core::space::Independent;
+/// use std::sync::Arc;
+///
+/// struct InPieces;
+///
+/// impl Executor for InPieces {
+///     fn n_workers(&self) -> usize { 1 }
+///     fn execute(&self, job: &Arc<Job>) {
+///         let mut stack = Stack(Vec::new());
+///         while let Some(stay) = job.enter_to_stay() {
+///             while stay.begin_next(&mut stack) {} // Each turn ends one task and begins the next.
+///             drop(stay);
+///             job.wait_mail(); // of other ranks
+///         }
+///     }
+/// }
+///
+/// struct Stack(Vec<Word>);
+///
+/// impl Lane for Stack {
+///     fn worker(&self) -> usize { 0 }
+///     fn push(&mut self, word: Word, _priority: i64) { self.0.push(word) }
+///     fn pop(&mut self) -> Option<Word> { self.0.pop() }
+///     fn steal(&mut self) -> Option<Word> { None }
+///     fn outranks(&self, _priority: i64) -> bool { false }
+/// }
+///
+/// let report = dataflow_core::run(&Independent::new("nothing", 10, |_| Ok(())), &InPieces)?;
+/// assert_eq!(report.tasks, 10);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Stay {
     job: Arc<Job>,

@@ -10,6 +10,26 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock of ticks.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::{Context, Inline};
+/// use dataflow_core::space::Independent;
+/// use dataflow_core::trace::{Clock, Tracer};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// let time = Arc::new(AtomicU64::new(0));
+/// let told = time.clone();
+/// let tracer = Tracer::with_clock(1 << 20, Clock::given(move || told.load(Relaxed)));
+/// let seconds = Independent::new("seconds", 3, |_| {
+///     time.fetch_add(1_000_000_000, Relaxed);
+///     Ok(())
+/// });
+/// dataflow_core::run(&seconds, &Context::new(&Inline).traced_by(&tracer))?;
+/// assert_eq!(tracer.take()[0].length(), 3_000_000_000);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Clock {
     given: Option<Arc<dyn Fn() -> u64 + Send + Sync>>,

@@ -250,6 +250,24 @@ pub struct At {
 }
 
 /// A message: outputs of one task for another rank, from posting until a worker took them in.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::rank::Rank;
+/// use dataflow_core::trace::{Came, Posted, RankTrace, Slice, Span, Trace};
+///
+/// let span = |begin, end| Span { begin, end };
+/// let slice = Slice { task: 7, span: span(0, 10), ..Slice::default() };
+/// let mut here = RankTrace::new(Rank(0), span(0, 40), vec![vec![slice]]);
+/// here.posted.push(Posted { task: 7, at: 12, to: Rank(1), bytes: 800, ..Posted::default() });
+/// let mut there = RankTrace::new(Rank(1), span(0, 40), vec![Vec::new()]);
+/// let came = Came { task: 7, at: 30, from: Rank(0), bytes: 800, ..Came::default() };
+/// there.came.push(Came { there: Some(25), ..came });
+///
+/// let trace = Trace::new("by hand", ["Step"], vec![here, there]);
+/// let message = trace.messages()[0];
+/// assert_eq!((message.under_way(), message.lying()), (span(12, 25), span(25, 30)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {

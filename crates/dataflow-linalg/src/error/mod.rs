@@ -13,6 +13,15 @@ pub use linalg::{Given, LinalgError};
 use std::fmt;
 
 /// A tile was asked for that this rank does not have at hand.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// let a = TiledMatrix::from_fn(Layout::lower(5, 2)?, |i, j| (10 * i + j) as f64);
+/// let above = a.tile_at(1, 2).unwrap_err();
+/// assert_eq!(above.to_string(), "tile (1, 2) is not stored by this matrix");
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TileError {
@@ -64,6 +73,15 @@ impl fmt::Display for TileError {
 impl std::error::Error for TileError {}
 
 /// Two shapes that had to agree do not.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// let array = ndarray::arr2(&[[1.0, 2.0], [3.0, 4.0]]);
+/// let refused = TiledMatrix::from_ndarray(Layout::general(2, 3, 2)?, array.view()).unwrap_err();
+/// assert_eq!(refused.to_string(), "the array is 2 x 2 (must be 2 x 3)");
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShapeError {
@@ -103,6 +121,18 @@ impl fmt::Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 /// Why a matrix could not be made, or measured, from another form.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::error::MatrixError;
+/// use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix, check::solve_backward_error};
+/// let one = |i: usize, j: usize| f64::from(i == j);
+/// let x = TiledMatrix::from_fn(Layout::lower(3, 2)?, one);
+/// let refused = solve_backward_error(&one, Structure::General, &x, &one).unwrap_err();
+/// assert!(matches!(refused, MatrixError::Shape(_)));
+/// assert!(refused.to_string().starts_with("the solution, of which the lower triangle is stored"));
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MatrixError {

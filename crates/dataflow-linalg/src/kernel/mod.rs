@@ -162,6 +162,13 @@ impl FromStr for Backend {
 }
 
 /// A backend that cannot be had.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::kernel::Backend;
+/// let refused = "mkl".parse::<Backend>().unwrap_err();
+/// assert_eq!(refused.to_string(), r#"unknown backend "mkl" (must be auto, faer or openblas)"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendError {

@@ -17,6 +17,16 @@ use ndarray::{Array2, ArrayView2, ShapeBuilder, s};
 use std::ops::Range;
 
 /// A view of an ndarray array as a source of entries.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, convert::NdarrayEntries};
+/// let array = ndarray::arr2(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+/// let transposed = NdarrayEntries(array.t());
+/// let a = TiledMatrix::from_entries(Layout::general(3, 2, 2)?, &transposed);
+/// assert_eq!(a.get(2, 0), Some(3.0));
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NdarrayEntries<'a, T>(pub ArrayView2<'a, T>);
 
@@ -55,6 +65,16 @@ impl<T: Scalar> Entries<T> for NdarrayEntries<'_, T> {
 }
 
 /// A view of a faer matrix as a source of entries.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix, convert::FaerEntries};
+/// let matrix = faer::mat![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+/// let transposed = FaerEntries(matrix.transpose());
+/// let a = TiledMatrix::from_entries(Layout::general(3, 2, 2)?, &transposed);
+/// assert_eq!(a.get(2, 0), Some(3.0));
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FaerEntries<'a, T>(pub MatRef<'a, T>);
 

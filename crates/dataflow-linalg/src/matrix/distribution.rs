@@ -110,6 +110,13 @@ impl FromStr for Grid {
 }
 
 /// Why there is no such grid.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::Grid;
+/// let refused = "2 by 3".parse::<Grid>().unwrap_err();
+/// assert_eq!(refused.to_string(), r#""2 by 3" is not a grid (two whole numbers joined by x, like 2x3)"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GridError {

@@ -286,6 +286,14 @@ impl<T: Scalar> Entries<T> for Hilbert {
 ///
 /// # Source
 /// L. N. Trefethen, *A hundred-dollar, hundred-digit challenge*, SIAM News 35 (2002), problem 7.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::{Entries, generate::Trefethen};
+/// let a = Trefethen::new(4);
+/// let row = |i| [0, 1, 2, 3].map(|j| Entries::<f64>::entry(&a, i, j));
+/// assert_eq!((row(0), row(3)), ([2.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 7.0]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Trefethen {
     primes: Vec<u32>,

@@ -431,6 +431,13 @@ fn cut(index: usize, nb: usize, length: usize) -> Range<usize> {
 }
 
 /// Why there is no such layout.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::Layout;
+/// let refused = Layout::general(5, 5, 0).unwrap_err();
+/// assert_eq!(refused.to_string(), "tile order is 0 (must be at least 1)");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {

@@ -116,6 +116,16 @@ impl Needs {
 }
 
 /// A run that cannot fit.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{matrix::Layout, needs};
+/// let needs = needs::cholesky::<f64>(&Layout::lower(1000, 100)?, 2);
+/// let refused = needs.expect_room(1 << 20).unwrap_err();
+/// assert_eq!((refused.needs, refused.available), (needs, 1 << 20));
+/// assert!(refused.to_string().ends_with("does not fit (available: 1048576 bytes)"));
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DoesNotFit {

@@ -66,6 +66,16 @@ impl std::error::Error for ReadError {
 }
 
 /// Why a file is refused.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::market::{Reader, Reason};
+/// let text = "%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n";
+/// let refused = Reader::new("short.mtx", text.as_bytes())?.find_map(Result::err).unwrap();
+/// assert!(matches!(refused.reason(), Reason::Truncated { declared: 4, found: 3 }));
+/// assert_eq!(refused.reason().to_string(), "file ends after 3 of 4 declared entries");
+/// # Ok::<(), dataflow_linalg::matrix::market::ReadError>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
