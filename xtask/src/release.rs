@@ -385,6 +385,32 @@ fn documentation(steps: &mut Steps, package: &PublishedPackage) {
     );
 }
 
+/// The share of `cargo xtask test`: by the compiler at hand, all packages with what docs.rs builds each
+/// with, and what it cannot build.
+pub fn documented(steps: &mut Steps) {
+    match published() {
+        Ok(packages) => steps.command("documentation", &mut together(&packages)),
+        Err(fault) => steps.step("documentation", || Outcome::failed(fault)),
+    }
+    let mpi = ["-p", "dataflow-mpi", "--features", "mpi"];
+    steps.command("documentation of the feature mpi", &mut doc(&mpi));
+}
+
+fn together(packages: &[PublishedPackage]) -> Command {
+    let features = packages.iter().flat_map(|package| {
+        let of = |feature: &String| [&package.name, "/", feature].concat();
+        package.documented.iter().map(of)
+    });
+    let features: Vec<String> = features.collect();
+    doc(&["--workspace", "--features", &features.join(",")])
+}
+
+fn doc(what: &[&str]) -> Command {
+    let mut doc = steps::cargo(&["doc", "--no-deps"]);
+    doc.args(what).env("RUSTDOCFLAGS", "-D warnings");
+    doc
+}
+
 fn has_nightly() -> bool {
     let mut rustc = wide::toolchain("nightly", &["rustc", "--version"]);
     in_path("rustup").is_some() && output(&mut rustc).is_ok()
@@ -537,6 +563,16 @@ mod tests {
         assert_eq!(names.collect::<Vec<_>>(), [("b", true), ("c", false)]);
         let all = published().unwrap();
         assert!(all.iter().all(|package| package.name != "xtask"), "{all:?}");
+    }
+
+    #[test]
+    fn the_documentation_is_built_with_the_features_of_docs_rs() {
+        let packages = published().unwrap();
+        let command = steps::shown(&together(&packages));
+        for feature in ["core/serde", "linalg/openblas", "numa/hwloc"] {
+            assert!(command.contains(feature), "{feature}: {command}");
+        }
+        assert!(!command.contains("mpi"), "{command}");
     }
 
     #[test]

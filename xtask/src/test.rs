@@ -5,7 +5,8 @@
 //! All steps run, whatever fails before them.
 //!
 //! # Elsewhere
-//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone: [`release`].
+//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone, and the
+//! documentation: [`release`].
 //! Other systems: [`platforms`]. Loom and Miri: [`wide`].
 
 use crate::out;
@@ -110,11 +111,7 @@ pub fn run(options: &Options) -> ExitCode {
     steps.command("clippy, default features", &mut clippy(LINTED_BARE));
     let all = [&["--all-targets"], FULL].concat();
     steps.command("clippy, all features", &mut clippy(&all));
-    let doc = &["doc", "--no-deps", "--workspace"];
-    steps.command(
-        "documentation",
-        steps::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"),
-    );
+    release::documented(&mut steps);
     release::smoke(&mut steps);
     platforms::smoke(&mut steps);
     // The tests of the topology run examples that are built here.
