@@ -614,6 +614,32 @@ fn the_readme_lists_every_example() {
     });
 }
 
+/// No command of `cargo xtask` runs a test that is ignored, unless another test does.
+#[test]
+fn contributors_are_told_how_each_ignored_test_runs() {
+    judge(|tree| {
+        let contributing = tree.text("CONTRIBUTING.md").unwrap_or_default();
+        let commands = contributing
+            .lines()
+            .filter(|line| line.contains("--ignored"));
+        let commands: Vec<&str> = commands.collect();
+        let is_told = |file: &str| {
+            let names = file.split(['/', '.']).map(|name| format!("--test {name} "));
+            { names }.any(|name| commands.iter().any(|command| command.contains(&name)))
+        };
+        let is_ignored = |line: &str| {
+            let is_run = ["run by the test below", "another test runs it"];
+            line.trim_start().starts_with("#[ignore") && !is_run.iter().any(|by| line.contains(by))
+        };
+        let untold = tree.texts("rs").filter(|(file, _)| !is_told(file));
+        let untold = untold.flat_map(|(file, text)| {
+            let lines = lines_with(text, is_ignored);
+            lines.map(move |line| format!("{file}:{line}: CONTRIBUTING.md has no command for it"))
+        });
+        untold.collect()
+    });
+}
+
 /// `cargo bench` runs all benches, and ends with the first that fails.
 #[test]
 fn no_bench_must_be_told_what_to_do() {

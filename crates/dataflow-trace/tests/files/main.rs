@@ -706,7 +706,7 @@ fn two_threads_that_write_one_file_each_leave_a_whole_one() {
     assert_eq!(names.count(), 1, "nothing is left beside it");
 }
 
-/// How fast files are written; for people: `cargo test --release -- --ignored --nocapture speed`.
+/// How fast files are written, for people: see CONTRIBUTING.md.
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
@@ -772,7 +772,7 @@ fn speed() {
     }
 }
 
-/// Pictures to look at, in the folder that `PICTURES` names.
+/// Pictures to look at, in the folder that `PICTURES` names: see CONTRIBUTING.md.
 #[test]
 #[ignore = "for people"]
 fn pictures() {
