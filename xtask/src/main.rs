@@ -2,7 +2,8 @@
 //!
 //! # Law
 //! Whatever continuous integration runs, anyone can run at home with the same words.
-//! Exit status: 0 all that could be run passed; 1 something failed, or nothing could be run; 2 bad arguments.
+//! Exit status: 0 all that could be run passed; 1 something failed, or nothing could be run, or with `--strict`
+//! not all; 2 bad arguments.
 //!
 //! # Elsewhere
 //! What a step is and how it is reported: [`steps`]. The door to the outside: [`out`]. House rules that need no tool: `tests/tidy`.
@@ -62,10 +63,12 @@ enum Command {
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [--data DIR] [--quick]   installs what is missing, then checks and tests everything
+  test [--data DIR] [--quick] [--strict]
+                                installs what is missing, then checks and tests everything
                                 (20 to 28 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy, unit tests and a few more, default features only
+       --strict                 a step that this machine cannot do has failed (a single test is skipped all the same)
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
                                 and grids of ranks; counts and largest ratios (minutes)
          --programs             LAPACK's own test programs instead, through this library's names: LIN for GE, PO, TR
@@ -221,6 +224,7 @@ fn parse_test(mut arguments: impl Iterator<Item = String>) -> Result<test::Optio
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => options.quick = true,
+            "--strict" => options.strict = true,
             "--data" => {
                 let folder = arguments.next().ok_or("--data needs a folder")?;
                 options.data = Some(collections(&folder)?);
@@ -334,13 +338,18 @@ mod tests {
     fn a_command_line_is_understood_or_refused_with_the_word_at_fault() {
         assert_eq!(parsed(""), Ok(Command::Help));
         assert_eq!(parsed("help"), Ok(Command::Help));
-        assert_eq!(
-            parsed("test --quick"),
-            Ok(Command::Test(test::Options {
-                quick: true,
-                data: None
-            }))
-        );
+        for (line, quick, strict) in [
+            ("test", false, false),
+            ("test --quick", true, false),
+            ("test --strict --quick", true, true),
+        ] {
+            let options = test::Options {
+                quick,
+                strict,
+                data: None,
+            };
+            assert_eq!(parsed(line), Ok(Command::Test(options)), "{line}");
+        }
         assert_eq!(
             parsed("loom pending"),
             Ok(Command::Loom {

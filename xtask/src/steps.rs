@@ -5,7 +5,7 @@
 //! what this machine cannot do is a skipped step with its reason, and so is a test of a step that passed.
 //! Once nobody reads what is said, no step begins.
 //! The last line is `N passed, N failed, N skipped`, of steps. Where none could be run, nothing was looked
-//! at, and the command has failed.
+//! at, and the command has failed; so it has where one was skipped, if it is strict.
 
 use crate::out::{self, say};
 use serde_json::Value;
@@ -46,6 +46,7 @@ impl Outcome {
 pub struct Steps {
     done: Vec<Done>,
     began: Instant,
+    is_strict: bool,
 }
 
 impl Default for Steps {
@@ -53,6 +54,7 @@ impl Default for Steps {
         Steps {
             done: Vec::new(),
             began: Instant::now(),
+            is_strict: false,
         }
     }
 }
@@ -67,6 +69,14 @@ type Done = (String, Outcome, Duration);
 pub type Step = Box<dyn FnOnce() -> Outcome + Send>;
 
 impl Steps {
+    /// Where a skipped step is as bad as a failed one: for machines that can do them all.
+    pub fn strict() -> Self {
+        Steps {
+            is_strict: true,
+            ..Steps::default()
+        }
+    }
+
     /// Runs one step and remembers how it ended and how long it took.
     pub fn step(&mut self, name: &str, step: impl FnOnce() -> Outcome) {
         self.done.push(timed(name.to_string(), step));
@@ -123,7 +133,7 @@ impl Steps {
         self.step(name, || status(command));
     }
 
-    /// Prints the account; success if a step passed and none failed.
+    /// Prints the account; success if a step passed and none failed, nor, if it is strict, was skipped.
     pub fn close(&self) -> ExitCode {
         out::text(&format!("\n{self}"));
         match self.has_passed() {
@@ -134,7 +144,11 @@ impl Steps {
 
     fn has_passed(&self) -> bool {
         let mut outcomes = self.done.iter().map(|(_, outcome, _)| outcome);
-        let has_failed = outcomes.clone().any(|of| matches!(of, Outcome::Failed(_)));
+        let has_failed = outcomes.clone().any(|of| match of {
+            Outcome::Failed(_) => true,
+            Outcome::Skipped(_) => self.is_strict,
+            Outcome::Passed | Outcome::PassedBut(_) => false,
+        });
         !has_failed && outcomes.any(|of| matches!(of, Outcome::Passed | Outcome::PassedBut(_)))
     }
 }
@@ -196,6 +210,8 @@ impl fmt::Display for Steps {
         }
         if passed + failed == 0 {
             writeln!(f, "nothing could be run: this is no success")?;
+        } else if self.is_strict && skipped > 0 {
+            writeln!(f, "steps were skipped: with --strict this is no success")?;
         }
         writeln!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
@@ -351,6 +367,20 @@ mod tests {
         );
         steps.step("third", || Outcome::failed("one"));
         assert!(!steps.has_passed());
+    }
+
+    #[test]
+    fn a_strict_command_of_which_a_step_was_skipped_has_not_passed() {
+        for (mut steps, is_strict) in [(Steps::default(), false), (Steps::strict(), true)] {
+            // One test among many, which says so, is no step.
+            let some = vec!["one NUMA node (a)".to_string()];
+            steps.step("first", || Outcome::PassedBut(some));
+            assert!(steps.has_passed());
+            steps.step("second", || Outcome::Skipped("no such tool".into()));
+            assert_eq!(steps.has_passed(), !is_strict);
+            let told = steps.to_string();
+            assert_eq!(told.contains("with --strict"), is_strict, "{told}");
+        }
     }
 
     #[test]

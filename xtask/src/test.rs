@@ -22,6 +22,8 @@ use std::process::{Command, ExitCode};
 pub struct Options {
     /// The inner loop only.
     pub quick: bool,
+    /// A step that is skipped has failed.
+    pub strict: bool,
     /// Canonical path of the folder with the collections.
     pub data: Option<PathBuf>,
 }
@@ -97,7 +99,10 @@ const LINTED_BARE: &[&str] = &[
 
 /// Runs the command; see `cargo xtask help`.
 pub fn run(options: &Options) -> ExitCode {
-    let mut steps = Steps::default();
+    let mut steps = match options.strict {
+        true => Steps::strict(),
+        false => Steps::default(),
+    };
     if options.quick {
         quick(&mut steps, options);
         return steps.close();
@@ -313,8 +318,8 @@ mod tests {
     #[test]
     fn the_collections_reach_the_tests_as_an_absolute_path() {
         let options = Options {
-            quick: false,
             data: Some("/collections".into()),
+            ..Options::default()
         };
         let command = steps::shown(&test(&options, &[WORKSPACE, FULL].concat()));
         assert_eq!(
