@@ -142,7 +142,7 @@ fn shortest_paths(
         outcome.set("differing", differing);
         outcome.say(&text);
         if differing > 0 {
-            return Err(Failure::new("wrong_result", text));
+            return Err(Failure::wrong_result(text));
         }
     }
     Ok(())

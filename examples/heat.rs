@@ -193,7 +193,7 @@ fn heat(settings: &Settings<Own>, runtime: &Runtime, outcome: &mut Outcome) -> R
         outcome.say(format!("largest error {error:.1e}"));
         if error > rounding {
             let text = format!("the largest error is {error:e} (at most {rounding:e} is rounding)");
-            return Err(Failure::new("wrong_result", text));
+            return Err(Failure::wrong_result(text));
         }
         let is_told = left > rounding;
         outcome.set("verified", is_told.then_some(true));

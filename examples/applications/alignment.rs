@@ -427,7 +427,7 @@ impl Alignment {
             }
             (_, best) => return Ok(best.is_some()),
         };
-        Err(Failure::new("wrong_result", text))
+        Err(Failure::wrong_result(text))
     }
 
     /// An alignment for people: both sequences, and `|` between equal symbols, `.` between others.

@@ -176,7 +176,7 @@ fn expect_plausible(space: &Simulation, sums: &[Sums]) -> Result<(), Failure> {
         Some(at) => {
             let (price, trials) = (sums[at].mean().0, sums[at].trials);
             let text = format!("swaption {at} cannot be worth {price} after {trials} trials");
-            Err(Failure::new("not_verified", text).with_index(at as u64))
+            Err(Failure::wrong_result(text).with_index(at as u64))
         }
     }
 }

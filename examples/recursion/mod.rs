@@ -37,9 +37,9 @@ pub fn measure<R: Recursive<Argument = u64, Value = u64>, Own: Args>(
     outcome.set("value", value);
     match value == expected {
         true => Ok(()),
-        false => Err(Failure::new(
-            "wrong_value",
-            format!("{value} instead of {expected}"),
-        )),
+        false => {
+            let text = format!("{value} instead of {expected}");
+            Err(Failure::wrong_result(text))
+        }
     }
 }

@@ -145,6 +145,11 @@ impl Failure {
         Failure::new("output_unwritable", format!("{}: {error}", path.display()))
     }
 
+    /// A result that is not what it must be.
+    pub fn wrong_result(message: impl Into<String>) -> Self {
+        Failure::new("wrong_result", message)
+    }
+
     /// The index it belongs to: LAPACK's INFO where there is one.
     pub fn with_index(self, index: u64) -> Self {
         Failure {

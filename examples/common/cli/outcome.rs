@@ -107,10 +107,7 @@ impl Outcome {
         let text = format!("{verdict}: the error is {told} (at most {allowed:.2e} is allowed)");
         self.say(&text);
         match verified {
-            Some(false) => Err(Failure::new(
-                "not_verified",
-                format!("the result is {text}"),
-            )),
+            Some(false) => Err(Failure::wrong_result(format!("the result is {text}"))),
             _ => Ok(()),
         }
     }
@@ -244,4 +241,24 @@ fn traffic(ran: &Measured) -> String {
         ran.sent(&BYTES),
         sent("control_bytes"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result that nothing can judge, of which a check was asked, had the same word.
+    #[test]
+    fn a_result_that_is_too_far_from_what_it_must_be_is_a_wrong_result() {
+        let kind = |error| {
+            let verified = Outcome::default().verify(Variant::Base, error, 1.0);
+            verified.err().map(|failure| failure.kind)
+        };
+        let wrong = Some("wrong_result".to_string());
+        assert_eq!(
+            [Some(2.0), Some(f64::NAN)].map(kind),
+            [wrong.clone(), wrong]
+        );
+        assert_eq!([Some(0.5), None].map(kind), [None, None]);
+    }
 }
