@@ -11,6 +11,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What each worker is bound to.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::Bind;
+/// assert_eq!(Bind::default(), Bind::Cores);
+/// assert_eq!("pus".parse(), Ok(Bind::Pus));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bind {
@@ -34,6 +41,13 @@ impl fmt::Display for Bind {
 }
 
 /// A text that is no [`Bind`].
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::Bind;
+/// let refused = "sockets".parse::<Bind>().unwrap_err();
+/// assert_eq!(refused.to_string(), r#"workers cannot be bound to "sockets" (cores, pus or none)"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownBind(String);
 

@@ -77,6 +77,13 @@ impl FromStr for Window {
 }
 
 /// A text that is no [`Window`].
+///
+/// # Examples
+/// ```
+/// use dataflow_trace::Window;
+/// let refused = "2..1".parse::<Window>().unwrap_err();
+/// assert!(refused.to_string().starts_with("`2..1` is no window: FROM..TO in seconds"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWindow(String);
 

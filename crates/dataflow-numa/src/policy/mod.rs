@@ -278,6 +278,14 @@ impl fmt::Display for Policy {
 }
 
 /// A text that is no [`Policy`].
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::{Policy, UnknownPolicy};
+/// let refused = "distance,patience=long".parse::<Policy>().unwrap_err();
+/// assert_eq!(refused, UnknownPolicy::Setting("patience=long".into()));
+/// assert!(refused.to_string().starts_with(r#""patience=long" is no setting of a policy"#));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownPolicy {

@@ -80,6 +80,13 @@ impl fmt::Debug for Token {
 }
 
 /// A text that is no token. It does not say which: it may have been one but for a digit.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::transport::tcp::Token;
+/// let refused = "secret".parse::<Token>().unwrap_err();
+/// assert_eq!(refused.to_string(), "a token has 64 hexadecimal digits");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NoToken;
