@@ -573,8 +573,8 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
     }
 
     fn count(&self, on: Rank) -> u64 {
-        let parts = self.parts.iter();
-        parts.map(|part| part.space.get().count(on)).sum()
+        let counts = self.parts.iter().map(|part| part.space.get().count(on));
+        counts.fold(0, u64::saturating_add)
     }
 
     fn index(&self, task: AnyName) -> Option<usize> {

@@ -80,7 +80,7 @@ pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
 ///
 /// # Errors
 /// The first contradiction found; or that there are no ranks, or more than can be named or noted: each
-/// takes some 50 bytes.
+/// takes some 50 bytes; or that more than 2³² − 1 tasks are counted.
 ///
 /// # Examples
 /// See the [crate's](crate) example.
@@ -118,6 +118,9 @@ fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Contradi
 /// Tasks up to which `DATAFLOW_VERIFY` has a space verified.
 const FEW: u64 = 100_000;
 
+/// Tasks beyond which no memory holds what is noted of each.
+const NOTED: u64 = u32::MAX as u64;
+
 /// Whether the environment has small spaces verified before they run.
 pub fn is_verify_asked() -> bool {
     std::env::var_os("DATAFLOW_VERIFY").is_some_and(|asked| asked == "1")
@@ -134,9 +137,15 @@ pub(crate) fn verify_if_asked<T: TaskName>(
     }
 }
 
+/// How many tasks the space counts on all ranks, or the largest number.
+fn n_tasks<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> u64 {
+    let counts = (0..n_ranks).map(|on| space.counted(Rank(on)));
+    counts.fold(0, u64::saturating_add)
+}
+
 #[cold]
 fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Error> {
-    let n_tasks: u64 = (0..n_ranks).map(|on| space.counted(Rank(on))).sum();
+    let n_tasks = n_tasks(space, n_ranks);
     if n_tasks > FEW {
         stderr::say(format_args!(
             "dataflow: DATAFLOW_VERIFY: space {:?} has {n_tasks} tasks and is not verified ({FEW} \
@@ -162,6 +171,13 @@ fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph
         dense: TasksByIndex::default(),
     };
     let mut told = room_for(n_ranks as usize)?;
+    let n_tasks = n_tasks(space, n_ranks);
+    if n_tasks > NOTED {
+        return fault(format!(
+            "the space counts {n_tasks} tasks, each of which `verify` would note ({NOTED} at most): try \
+             smaller parameters"
+        ));
+    }
     let ranks = (0..n_ranks).map(Rank);
     for on in ranks.clone() {
         numbering.read_tasks(on)?;

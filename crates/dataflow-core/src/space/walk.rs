@@ -84,11 +84,43 @@ pub fn dealt(range: Range<u32>, place: u32, places: u32) -> Steps {
     }
 }
 
-/// A number of tasks, or the largest one: what is beyond it will not end either.
+/// A number of tasks, or the largest one: what is beyond it will not end either. It is a sum of products, of
+/// a coefficient with parameters each, over a divisor; not negative, exact however large they are on the way.
 #[doc(hidden)]
-#[inline]
-pub fn counted(tasks: i128) -> u64 {
-    u64::try_from(tasks).unwrap_or(u64::MAX)
+pub fn counted(terms: &[(i128, &[u32])], divisor: i128) -> u64 {
+    // In two's complement, lowest bits first: some 32 for each factor, and for the coefficients and
+    // their sum.
+    let factors = terms.iter().map(|(_, factors)| factors.len()).max();
+    let n_limbs = factors.unwrap_or(0) + 6;
+    let mut sum = vec![0; n_limbs];
+    for (coefficient, factors) in terms {
+        let mut term: Vec<u32> = (0..n_limbs)
+            .map(|at| (coefficient >> (32 * at).min(127)) as u32)
+            .collect();
+        for &factor in *factors {
+            let mut carry = 0;
+            for limb in &mut term {
+                carry += u64::from(*limb) * u64::from(factor);
+                *limb = carry as u32;
+                carry >>= 32;
+            }
+        }
+        let mut carry = 0;
+        for (limb, more) in sum.iter_mut().zip(term) {
+            carry += u64::from(*limb) + u64::from(more);
+            *limb = carry as u32;
+            carry >>= 32;
+        }
+    }
+    let (low, high) = sum.split_at(4);
+    let low = low
+        .iter()
+        .rev()
+        .fold(0, |low, &limb| low << 32 | u128::from(limb));
+    match high.iter().all(|&limb| limb == 0) {
+        true => u64::try_from(low / divisor.unsigned_abs()).unwrap_or(u64::MAX),
+        false => u64::MAX,
+    }
 }
 
 /// Loops inside of one another around one task, of which a space has several, one after the other.
@@ -97,6 +129,8 @@ pub fn counted(tasks: i128) -> u64 {
 pub struct Nest {
     /// How many, 1 or more.
     pub loops: usize,
+    /// How many of the innermost ones, 1 or more, run the same whatever the values of each other.
+    pub even: usize,
     /// Whether tasks are among them that are not asked for.
     pub others: bool,
 }
@@ -162,10 +196,19 @@ where
         true
     }
 
+    fn begin(&mut self, level: usize) {
+        self.open[level] = self.steps(level);
+    }
+
     /// Not in each of its callers: what the loops of a space run over is said once.
     #[inline(never)]
-    fn begin(&mut self, level: usize) {
-        self.open[level] = (self.range)(self.nest, level, &self.values);
+    fn steps(&self, level: usize) -> Steps {
+        (self.range)(self.nest, level, &self.values)
+    }
+
+    /// How often the innermost of these loops turns, which run the same whatever their own values.
+    fn turns(&self, levels: Range<usize>) -> usize {
+        levels.fold(1, |n, level| n.saturating_mul(self.steps(level).len()))
     }
 
     fn next_nest(&mut self) {
@@ -202,21 +245,30 @@ where
         (0, left)
     }
 
-    /// The innermost loops are not walked through where all their tasks count.
+    /// The innermost loops are not walked through where all their tasks count. A number beyond the largest
+    /// is the largest.
     fn count(mut self) -> usize {
-        let mut n = 0;
-        while let Some(&Nest { loops, others }) = self.nests.get(self.nest) {
+        let mut n: usize = 0;
+        while let Some(&Nest {
+            loops,
+            even,
+            others,
+        }) = self.nests.get(self.nest)
+        {
             if others {
                 while self.turn(loops) {
                     n += usize::from((self.task)(self.nest, &self.values).is_some());
                 }
             } else {
+                let outer = loops - even;
                 if self.has_begun {
-                    n += self.open[loops - 1].len();
+                    for level in outer..loops {
+                        let each = self.turns(level + 1..loops);
+                        n = n.saturating_add(self.open[level].len().saturating_mul(each));
+                    }
                 }
-                while self.turn(loops - 1) {
-                    self.begin(loops - 1);
-                    n += self.open[loops - 1].len();
+                while n < usize::MAX && self.turn(outer) {
+                    n = n.saturating_add(self.turns(outer..loops));
                 }
             }
             self.next_nest();
@@ -246,17 +298,24 @@ mod tests {
         assert_eq!(dealt(u32::MAX - 9..u32::MAX, 3, 7).count(), 1);
     }
 
-    /// A triangle, nothing, one task, every third number of a row, a box; of some only the even ones.
+    /// A triangle, nothing, one task, every third number of a row, a box; of some only the even ones; a
+    /// row of rectangles, and a square.
     fn nests(n: u32) -> impl Iterator<Item = (usize, [u32; 3])> + Send {
-        const fn nest(loops: usize, others: bool) -> Nest {
-            Nest { loops, others }
+        const fn nest(loops: usize, even: usize, others: bool) -> Nest {
+            Nest {
+                loops,
+                even,
+                others,
+            }
         }
         const NESTS: &[Nest] = &[
-            nest(2, false),
-            nest(3, false),
-            nest(1, false),
-            nest(1, true),
-            nest(3, true),
+            nest(2, 1, false),
+            nest(3, 3, false),
+            nest(1, 1, false),
+            nest(1, 1, true),
+            nest(3, 1, true),
+            nest(3, 2, false),
+            nest(2, 2, false),
         ];
         walk(
             NESTS,
@@ -265,9 +324,11 @@ mod tests {
                 (1, 2) => (n + 5..n).into(),
                 (2, _) => (0..1).into(),
                 (3, _) => dealt(0..n, 1, 3),
+                (5, 1) => (at[0]..n).into(),
+                (5, 2) => (1..at[0]).into(),
                 _ => (0..n).into(),
             },
-            |nest, at| (nest < 3 || at[0] % 2 == 0).then_some((nest, *at)),
+            |nest, at| (nest < 3 || nest > 4 || at[0] % 2 == 0).then_some((nest, *at)),
         )
     }
 
@@ -280,17 +341,21 @@ mod tests {
         let even = (0..n).step_by(2);
         let of_box =
             even.flat_map(|i| (0..n).flat_map(move |j| (0..n).map(move |k| (4, vec![i, j, k]))));
+        let oblong = move |i| (i..n).flat_map(move |j| (1..i).map(move |k| (5, vec![i, j, k])));
+        let square = (0..n).flat_map(|i| (0..n).map(move |j| (6, vec![i, j])));
         triangle
             .chain([(2, vec![0])])
             .chain(third)
             .chain(of_box)
+            .chain((0..n).flat_map(oblong))
+            .chain(square)
             .collect()
     }
 
     #[test]
     fn nests_are_walked_through_and_counted_as_by_iterators_from_wherever_one_stands() {
         for n in 0..6 {
-            let loops = [2, 3, 1, 1, 3];
+            let loops = [2, 3, 1, 1, 3, 3, 2];
             let told = nests(n).map(|(nest, at)| (nest, at[..loops[nest]].to_vec()));
             let expected = expected(n);
             assert_eq!(told.collect::<Vec<_>>(), expected);
@@ -303,9 +368,34 @@ mod tests {
     }
 
     #[test]
+    fn a_count_is_exact_however_large_it_is_on_the_way() {
+        let most = u32::MAX;
+        assert_eq!(counted(&[], 1), 0);
+        assert_eq!(counted(&[(3, &[]), (2, &[5, 7])], 1), 73);
+        assert_eq!(counted(&[(1, &[most, most]), (-1, &[most])], 2), {
+            u64::from(most) * u64::from(most - 1) / 2
+        });
+        // (a² − a) · b⁶: nothing, and twice two.
+        let skew = |a, b| {
+            counted(
+                &[(1, &[a, a, b, b, b, b, b, b]), (-1, &[a, b, b, b, b, b, b])],
+                1,
+            )
+        };
+        assert_eq!((skew(1, most), skew(2, 1), skew(2, most)), (0, 2, u64::MAX));
+        assert_eq!(counted(&[(1, &[most, most]), (2, &[most])], 1), u64::MAX);
+        assert_eq!(
+            counted(&[(1, &[most, most]), (2, &[most]), (1, &[])], 1),
+            u64::MAX
+        );
+        assert_eq!(counted(&[(1, &[1 << 31; 4])], 24), u64::MAX);
+    }
+
+    #[test]
     fn of_one_loop_it_is_known_how_many_are_left() {
         const ROW: &[Nest] = &[Nest {
             loops: 1,
+            even: 1,
             others: false,
         }];
         let mut row = walk(ROW, |_, _, _: &[u32; 1]| (3..8).into(), |_, at| Some(at[0]));

@@ -18,6 +18,8 @@ type Dealt = Vec<(Affine, TokenStream, TokenStream)>;
 struct NestArms {
     ranges: Vec<TokenStream>,
     task: TokenStream,
+    /// How many of the innermost loops run the same whatever the values of each other.
+    even: usize,
     others: bool,
 }
 
@@ -28,6 +30,20 @@ fn may_be_negative(e: &Affine, statement: &dataflow_affine::Statement) -> bool {
     let below = || -e.clone() - 1;
     let mut pieces = statement.pieces.iter();
     subtracts && pieces.any(|piece| piece.with([below()]).is_empty() != Ok(true))
+}
+
+/// How many of the innermost loops, of one at least, run the same whatever the values of each other.
+fn even(values: &[TokenStream], names: &[Ident]) -> usize {
+    let mentioned: Vec<_> = values.iter().map(Mentioned::of).collect();
+    let is_even = |from: &usize| {
+        let inner = &mentioned[from + 1..];
+        let outer = names[*from..].iter();
+        inner
+            .iter()
+            .all(|range| outer.clone().all(|name| !range.has(name)))
+    };
+    let from = (0..values.len()).find(is_even).unwrap_or(values.len() - 1);
+    values.len() - from
 }
 
 /// A name of the macro's own: it neither hides one of the user's nor is hidden by it.
@@ -141,7 +157,9 @@ impl Analysed<'_> {
             }
             false => quote_spanned!(site=> ::core::option::Option::Some(#one)),
         };
+        let names = part.ranges.iter().map(|range| name(range.var));
         Ok(NestArms {
+            even: even(&values, &names.collect::<Vec<_>>()),
             ranges: values.iter().enumerate().map(range).collect(),
             task: quote_spanned!(site=> #nest => { #bound #asked }),
             others,
@@ -166,14 +184,15 @@ impl Analysed<'_> {
         let (root, site) = (&self.space.root, self.space.site);
         let loops = nests.iter().map(|nest| nest.ranges.len());
         let depth = Literal::usize_unsuffixed(loops.clone().max().unwrap_or(1));
-        let (loops, others) = (
-            loops.map(Literal::usize_unsuffixed),
-            nests.iter().map(|nest| nest.others),
-        );
+        let loops = loops.map(Literal::usize_unsuffixed);
+        let even = nests
+            .iter()
+            .map(|nest| Literal::usize_unsuffixed(nest.even));
+        let others = nests.iter().map(|nest| nest.others);
         let ranges = nests.iter().flat_map(|nest| &nest.ranges);
         let tasks = nests.iter().map(|nest| &nest.task);
         let all = quote_spanned! {site=>
-            const { &[#(#root::space::Nest { loops: #loops, others: #others }),*] }
+            const { &[#(#root::space::Nest { loops: #loops, even: #even, others: #others }),*] }
         };
         let nests = match self.has_ranks() {
             true => all,
@@ -434,21 +453,22 @@ impl Analysed<'_> {
         })
     }
 
-    /// The number of a rank's tasks: a polynomial where there is one, a rank has them all and parameters are
-    /// so small that it fits into 128 bits on the way, otherwise sums of lengths of loops.
+    /// The number of a rank's tasks: a polynomial where there is one and a rank has them all, otherwise sums
+    /// of lengths of loops. What no rank could list is not listed.
     pub(super) fn count(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
-        let mut alone: Vec<TokenStream> = Vec::new();
+        // Whether a rank has all tasks; `None`: they are not dealt out.
+        let mut alone: Option<Vec<TokenStream>> = Some(Vec::new());
         for (number, ..) in self.statements().filter(|_| self.has_ranks()) {
-            let Some(dealt) = self.dealt(number)? else {
-                return Ok(TokenStream::new());
-            };
-            for (_, _, places) in dealt {
-                let one = quote_spanned!(site=> #places == 1);
-                if alone.iter().all(|own| own.to_string() != one.to_string()) {
-                    alone.push(one);
+            alone = alone.zip(self.dealt(number)?).map(|(mut alone, dealt)| {
+                for (_, _, places) in dealt {
+                    let one = quote_spanned!(site=> #places == 1);
+                    if alone.iter().all(|own| own.to_string() != one.to_string()) {
+                        alone.push(one);
+                    }
                 }
-            }
+                alone
+            });
         }
         let mut whole: Option<Polynomial> = Some(Polynomial::default());
         for (_, _, derived) in self.statements() {
@@ -459,16 +479,31 @@ impl Analysed<'_> {
             ::core::iter::Iterator::count(#root::space::TaskSpace::tasks(self, on)) as u64
         };
         let body = match whole {
+            None if alone.is_none() => return Ok(TokenStream::new()),
             None => listed,
             Some(whole) => {
-                let formula = self.polynomial(&whole);
-                alone.extend(self.small_enough(&formula, whole.safe_bits(127)));
-                let wide = self.wide_lets(&formula, "i128");
-                let conditions = quote_spanned!(site=> on == #root::rank::Rank(0) #(&& #alone)*);
-                let lets = self.lets(&conditions);
+                let all = self.counted(&whole);
+                let lets = self.lets(
+                    &[&all]
+                        .into_iter()
+                        .chain(alone.iter().flatten())
+                        .cloned()
+                        .collect(),
+                );
+                let (n_all, first) = (
+                    own("all"),
+                    quote_spanned!(site=> on == #root::rank::Rank(0)),
+                );
+                let endless = quote_spanned!(site=> #n_all == u64::MAX);
+                let is_asked = match (self.has_ranks(), alone) {
+                    (false, _) => first,
+                    (true, None) => endless,
+                    (true, Some(alone)) => quote_spanned!(site=> #endless || #first #(&& #alone)*),
+                };
                 quote_spanned! {site=>
                     #lets
-                    if #conditions { #wide #root::space::counted(#formula) } else { #listed }
+                    let #n_all = #all;
+                    if #is_asked { #n_all } else { #listed }
                 }
             }
         };
@@ -478,13 +513,16 @@ impl Analysed<'_> {
         })
     }
 
-    /// Asks whether the parameters in a formula have no more than so many bits; all have 32.
-    fn small_enough(&self, formula: &TokenStream, bits: u32) -> Option<TokenStream> {
-        let mentioned = Mentioned::of(formula);
-        let names = self.space.parameters.iter().map(|p| &p.name);
-        let names: Vec<&Ident> = names.filter(|name| mentioned.has(name)).collect();
-        let shift = Literal::u32_unsuffixed(bits);
-        let is_asked = bits < 32 && !names.is_empty();
-        is_asked.then(|| quote_spanned!(self.space.site=> (#(#names)|*) >> #shift == 0))
+    /// The value of a polynomial in the parameters: a table of its terms, which the core sums up.
+    fn counted(&self, whole: &Polynomial) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let terms = whole.terms().map(|(coefficient, powers)| {
+            let each = |&(var, power): &(_, u32)| (0..power).map(move |_| self.name(var));
+            let factors = powers.iter().flat_map(each);
+            let coefficient = Literal::i128_unsuffixed(coefficient);
+            quote_spanned!(site=> (#coefficient, &[#(#factors),*]))
+        });
+        let divisor = Literal::i128_unsuffixed(whole.divisor());
+        quote_spanned!(site=> #root::space::counted(&[#(#terms),*], #divisor))
     }
 }
