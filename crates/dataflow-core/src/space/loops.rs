@@ -143,7 +143,8 @@
 /// # What is derived
 /// All methods of the trait: inputs and successors, with ranges where a datum is broadcast; `roots` by
 /// formula; `count`, where a rank has all tasks as a polynomial if there is one, and on a grid of ranks
-/// as a sum of lengths of loops, but 2⁶⁴ − 1 on each if there are as many in all, or more; `rank`; and `index` if asked for. The formulas stand in the documentation
+/// as a sum of lengths of loops, but 2⁶⁴ − 1 on each if that is what all have by the polynomial, or
+/// more; `rank`; and `index` if asked for. The formulas stand in the documentation
 /// of the enum, and its functions `formulas()` and `relations()` return them.
 #[macro_export]
 macro_rules! task_space {

@@ -389,6 +389,25 @@ mod tests {
             u64::MAX
         );
         assert_eq!(counted(&[(1, &[1 << 31; 4])], 24), u64::MAX);
+        assert_eq!(counted(&[(1, &[1 << 31; 6])], 1), u64::MAX);
+        assert_eq!(counted(&[(i128::MAX, &[])], i128::MAX), 1);
+    }
+
+    /// It would go on for ever.
+    #[test]
+    fn a_walk_that_is_counted_ends_with_the_numbers() {
+        const ENDLESS: &[Nest] = &[Nest {
+            loops: 4,
+            even: 2,
+            others: false,
+        }];
+        let range = |_, level, at: &[u32; 4]| match level {
+            2 => (at[1].min(1)..1 << 31).into(),
+            _ => (0..1 << 31).into(),
+        };
+        let mut endless = walk(ENDLESS, range, |_, at| Some(*at));
+        endless.next();
+        assert_eq!(endless.count(), usize::MAX);
     }
 
     #[test]
