@@ -144,7 +144,7 @@ fn expect_room<T: Real>(
     let bytes = (prices + nb as u128) * size_of::<T>() as u128
         + runtime.n_threads().min(blocks) as u128 * of_worker
         + blocks as u128 * size_of::<Prices<T>>() as u128;
-    problem::expect_room(&asked, bytes, runtime)
+    problem::expect_room(&format!("{asked}, --nb {nb}"), bytes, runtime)
 }
 
 /// Digest, rate, and how far the prices are from the exact ones.

@@ -217,6 +217,19 @@ fn a_table_that_does_not_fit_is_refused_before_it_is_made() {
             "--options",
             &["blackscholes", "--options", most, "--nb", most],
         ),
+        // What its workers hold alone.
+        (
+            "--nb 20000000",
+            &[
+                "blackscholes",
+                "--options",
+                "160000000",
+                "--nb",
+                "20000000",
+                "--threads",
+                "8",
+            ],
+        ),
         ("--swaptions", &["swaptions", "--swaptions", "4000000000"]),
         ("--n", &["jacobi3d", "--n", "100000"]),
         (
