@@ -2,8 +2,9 @@
 //!
 //! # Law
 //! No two parameters of a task have the same name: what repeats one, or has none, is told by its
-//! place. Numbers in strings, fractions and numbers beyond 64 bits are none.
+//! place. What is a number [`shown_numbers`] decides.
 
+use dataflow_core::trace::{ShownNumber, shown_numbers};
 use std::collections::BTreeMap;
 
 /// The parameters of one task at a time, and all names that were met.
@@ -28,27 +29,13 @@ impl Parameters {
     /// Takes those of a task from its text, less the name of its class.
     pub fn read(&mut self, shown: &str, class: &str) {
         self.list.clear();
-        let text = shown.strip_prefix(class).unwrap_or(shown);
-        let bytes = text.as_bytes();
-        let (mut word, mut at) = (None, 0);
-        while at < bytes.len() {
-            let begin = at;
-            at += 1;
-            match bytes[begin] {
-                b'"' => at = after_string(bytes, at),
-                b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                    at = after(bytes, at, is_of_a_word);
-                    word = Some(&text[begin..at]);
-                }
-                b'0'..=b'9' => {
-                    at = after(bytes, at, |byte| is_of_a_word(byte) || byte == b'.');
-                    let negative = begin > 0 && bytes[begin - 1] == b'-';
-                    if let Ok(size) = text[begin..at].parse() {
-                        self.push(word, Value { negative, size });
-                    }
-                }
-                _ => {}
-            }
+        for number in shown_numbers(shown, class) {
+            let ShownNumber {
+                word,
+                negative,
+                size,
+            } = number;
+            self.push(word, Value { negative, size });
         }
     }
 
@@ -86,25 +73,6 @@ impl Parameters {
             self.names.len() - 1
         })
     }
-}
-
-fn is_of_a_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-/// The first place from which on bytes are others.
-fn after(bytes: &[u8], from: usize, are: impl Fn(u8) -> bool) -> usize {
-    let rest = bytes[from..].iter();
-    from + rest.take_while(|byte| are(**byte)).count()
-}
-
-/// The place behind a string's closing quote.
-fn after_string(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while at < bytes.len() && bytes[at] != b'"' {
-        at += 1 + usize::from(bytes[at] == b'\\');
-    }
-    (at + 1).min(bytes.len())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Shown: tasks as people read them.
 
-use super::{At, FeedingTask, RankTrace, Slice, Span, TaskNumber, Trace, WorkerTrace, is_wide};
+use super::{
+    At, FeedingTask, RankTrace, Slice, Span, TaskNumber, Trace, WorkerTrace, is_wide, shown_numbers,
+};
 use crate::rank::Rank;
 
 impl Trace {
@@ -53,7 +55,8 @@ impl Trace {
         class.map_or("task", String::as_str)
     }
 
-    /// The parameters of a slice's task, in their order: the numbers in its name, if that is known.
+    /// The parameters of a slice's task, in their order: the [numbers](super::shown_numbers) in its name
+    /// that are not negative, if that is known.
     pub fn parameters_of(&self, at: At) -> Vec<u64> {
         let task = self.slice(at).task;
         if is_wide(task) && !self.ranks[at.rank].wide.contains_key(&task) {
@@ -61,10 +64,8 @@ impl Trace {
         }
         let shown = self.shown(at);
         let class = self.class(self.slice(at));
-        let name = shown.strip_prefix(class).unwrap_or(&shown);
-        let digits = |c: char| !c.is_ascii_digit();
-        let numbers = name.split(digits).filter(|number| !number.is_empty());
-        numbers.filter_map(|number| number.parse().ok()).collect()
+        let numbers = shown_numbers(&shown, class).filter(|number| !number.negative);
+        numbers.map(|number| number.size).collect()
     }
 
     /// To which iteration a task belongs: its last parameter.
@@ -142,5 +143,21 @@ mod tests {
         let refused = catch_unwind(|| of(65_537)).unwrap_err();
         let text = refused.downcast::<String>().unwrap();
         assert!(text.contains("worker 65536"), "{text}");
+    }
+
+    /// They were all digits of the text, those of words, strings and fractions too.
+    #[test]
+    fn the_parameters_of_a_task_are_the_numbers_in_its_text() {
+        let name = "Step { at: [2, -3], x2: 18446744073709551616, of: \"row 7\", by: 0.5 }";
+        let slice = Slice {
+            task: u64::MAX,
+            ..Slice::default()
+        };
+        let mut of_rank = RankTrace::new(Rank(0), Span::default(), vec![vec![slice]]);
+        of_rank.wide.insert(slice.task, name.to_string());
+        let trace = Trace::new("by hand", ["Step"], vec![of_rank]);
+        let at = trace.slices().next().unwrap().0;
+        assert_eq!(trace.shown(at), name);
+        assert_eq!(trace.parameters_of(at), [2]);
     }
 }
