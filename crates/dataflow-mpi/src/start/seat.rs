@@ -454,6 +454,7 @@ fn ports(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RangeInclu
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use std::io::Write;
 
     #[test]
