@@ -98,15 +98,18 @@ fn difference(a: (Rank, &NamedValues), b: (Rank, &NamedValues)) -> Option<String
     if let Some(((name, left), (_, right))) = pairs.find(|(a, b)| a.1 != b.1) {
         return differs(name, left, right);
     }
-    let value = |settings: &NamedValues, name: &str| {
-        let found = settings.iter().find(|(own, _)| own == name);
-        found.map_or("not there".to_string(), |(_, value)| value.clone())
-    };
-    let names = a.1.iter().chain(b.1).map(|(name, _)| name);
-    for name in names {
-        let (left, right) = (value(a.1, name), value(b.1, name));
-        if left != right {
-            return differs(name, &left, &right);
+    // What is left over: of each name the values one by one, and where there is one more, it and none.
+    for (name, _) in a.1.iter().chain(b.1) {
+        let (mut left, mut right) = (values(a.1, name), values(b.1, name));
+        loop {
+            match (left.next(), right.next()) {
+                (None, None) => break,
+                (one, other) if one == other => {}
+                (one, other) => {
+                    let [one, other] = [one, other].map(|value| value.unwrap_or("not there"));
+                    return differs(name, one, other);
+                }
+            }
         }
     }
     let order = a.1 != b.1;
@@ -116,6 +119,12 @@ fn difference(a: (Rank, &NamedValues), b: (Rank, &NamedValues)) -> Option<String
             a.0, b.0
         )
     })
+}
+
+/// All values that a name stands for, in their order.
+fn values<'s>(settings: &'s NamedValues, name: &'s str) -> impl Iterator<Item = &'s str> {
+    let of_name = settings.iter().filter(move |(own, _)| own == name);
+    of_name.map(|(_, value)| &value[..])
 }
 
 #[cfg(test)]
@@ -183,6 +192,16 @@ mod tests {
         let longer = [terms(&[("m", "9"), ("side", "left")]), terms(&[("m", "9")])];
         let text = decide(&longer);
         assert_eq!(text, "side is left on rank 0 and not there on rank 1");
+        // They were said to be in different orders.
+        let once_more = [terms(&[("m", "9")]), terms(&[("m", "9"), ("m", "8")])];
+        let text = decide(&once_more);
+        assert_eq!(text, "m is not there on rank 0 and 8 on rank 1");
+        let inside = [
+            terms(&[("m", "9"), ("m", "7"), ("n", "1")]),
+            terms(&[("m", "9"), ("n", "1")]),
+        ];
+        let text = decide(&inside);
+        assert_eq!(text, "m is 7 on rank 0 and not there on rank 1");
         let turned = [
             terms(&[("m", "9"), ("n", "8")]),
             terms(&[("n", "8"), ("m", "9")]),
