@@ -64,7 +64,7 @@ impl Messenger {
     /// The courier of the transport's rank; received data lie in blocks of `memory`.
     ///
     /// # Errors
-    /// If the transport carries less than 64 bytes, if beats are too rare for the silence allowed,
+    /// If the transport's rank is none of its ranks, if it carries less than 64 bytes, if beats are too rare for the silence allowed,
     /// or if the thread could not be started.
     pub fn new(
         transport: Box<dyn Transport>,
@@ -73,6 +73,10 @@ impl Messenger {
         memory: Arc<dyn Memory>,
     ) -> Result<Self, Error> {
         let (rank, n_ranks, limits) = (transport.rank(), transport.n_ranks(), transport.limits());
+        if rank.0 as usize >= n_ranks {
+            let text = format!("the transport is {rank}'s of {n_ranks} (they begin at 0)");
+            return Err(Error::wrong_settings(text));
+        }
         if limits.message_bytes < 64 || limits.largest_tag == 0 {
             let text =
                 format!("the transport's limits are {limits:?} (64 bytes and a tag are needed)");
@@ -139,7 +143,7 @@ impl Messenger {
     /// it talks for longer than the [silence](Self::silence) allowed.
     ///
     /// # Errors
-    /// If a run is open on this rank; if ranks cannot go on together, the reason; if it is called by `talk`
+    /// If a run is open on this rank; if ranks cannot go on together or one has left, the reason; if it is called by `talk`
     /// itself, or by other code that is called while messages move; or if its host is a simulated world: there
     /// the thread that must leave the transport alone could not run meanwhile, and a [`Raw`] has a transport of
     /// its own. What `talk` answers is in the value.
@@ -155,12 +159,13 @@ impl Messenger {
                         (a datum's size, or its end; a warning): it would wait for itself";
             return Err(Error::nested_run(text));
         }
-        progress.lend(spins, talk).map_err(|refused| match refused {
+        let refused = |refused| match refused {
             Refused::Broken(failure) => error_of(failure),
-            _ => Error::malformed(
+            Refused::StillOpen | Refused::Differ(_) => Error::nested_run(
                 "the bare transport was asked for during a run (only between runs it is lent)",
             ),
-        })
+        };
+        progress.lend(spins, talk).map_err(refused)
     }
 
     /// Plants a fault, for tests.

@@ -14,6 +14,7 @@
 //! it has.
 
 use crate::broadcast::{BranchReach, TreeShape};
+use crate::caught;
 use crate::transport::{KeepAlive, Load, Payload, Room};
 use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks, drop_quietly};
@@ -84,39 +85,58 @@ impl OfferedDatum {
     }
 
     /// It, packed if it has to be.
-    fn packed(&self) -> Result<Load, WrongSize> {
-        let load = Load::new(self.cargo.clone());
-        let (said, has) = (self.size, load.length());
-        if has == said {
-            return Ok(load);
+    fn packed(&self) -> Result<Load, Unsendable> {
+        let packed = caught(|| {
+            let load = Load::new(self.cargo.clone());
+            let has = load.length();
+            (load, has)
+        });
+        let (load, has) = packed.map_err(|text| Unsendable::panicked(&self.task, &text))?;
+        match has == self.size {
+            true => Ok(load),
+            false => Err(Unsendable::of_length(&self.task, self.size, has)),
         }
-        let task = self.task.clone();
-        Err(WrongSize { task, said, has })
     }
 
-    /// It, ready to be sent; if it is not as long as it said, zeros that are, and when they are made, word of that.
-    fn loaded(&mut self) -> (Load, Option<WrongSize>) {
+    /// It, ready to be sent; if it cannot be, zeros that are as many as it said, and when they are made, word of that.
+    fn loaded(&mut self) -> (Load, Option<Unsendable>) {
         if let Some(load) = &self.load {
             return (load.clone(), None);
         }
         let (load, wrong) = match self.packed() {
             Ok(load) => (load, None),
-            Err(wrong) => (Load::Packed(vec![0; wrong.said].into()), Some(wrong)),
+            Err(wrong) => (Load::Packed(vec![0; self.size].into()), Some(wrong)),
         };
         self.load = Some(load.clone());
         (load, wrong)
     }
 }
 
-/// A datum is not as long as it said: a fault of the program, not of ranks.
+/// A datum cannot be sent as it was announced: a fault of the program, not of ranks.
 #[derive(Debug)]
-pub struct WrongSize {
+pub struct Unsendable {
     /// The task whose output it is.
     pub task: WireName,
-    /// So many bytes were announced.
-    pub said: usize,
-    /// So many there are.
-    pub has: usize,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Unsendable {
+    /// It said that it has so many bytes, and has others.
+    pub fn of_length(task: &WireName, said: usize, has: usize) -> Self {
+        Unsendable {
+            task: task.clone(),
+            why: format!("a datum said that it has {said} bytes and has {has}"),
+        }
+    }
+
+    /// It was asked for its head, its size or its bytes, and panicked.
+    pub fn panicked(task: &WireName, text: &str) -> Self {
+        Unsendable {
+            task: task.clone(),
+            why: format!("a datum panicked as it was sent: {text}"),
+        }
+    }
 }
 
 impl Unclaimed {
@@ -171,9 +191,8 @@ impl Unclaimed {
         self.data.into_values().for_each(drop_quietly);
     }
 
-    /// Whether any of what nobody has asked for yet is not as long as it said: each is packed for that, if it has
-    /// to be.
-    pub fn wrong_size(&self) -> Option<WrongSize> {
+    /// Any of what nobody has asked for yet that cannot be sent: each is packed for that, if it has to be.
+    pub fn unsendable(&self) -> Option<Unsendable> {
         let mut unasked = self.data.values().filter(|offered| offered.load.is_none());
         unasked.find_map(|offered| offered.packed().err())
     }
@@ -189,11 +208,15 @@ impl Unclaimed {
         self.data.range(of_it).next().is_some()
     }
 
-    /// What a rank asks for; with the first part of a datum, whether that is as long as it said.
+    /// What a rank asks for; with the first part of a datum, whether that can be sent.
     ///
     /// # Errors
     /// If it was not announced, or was given out before.
-    pub fn give(&mut self, to: Rank, get: &Get) -> Result<(Payload, Option<WrongSize>), Malformed> {
+    pub fn give(
+        &mut self,
+        to: Rank,
+        get: &Get,
+    ) -> Result<(Payload, Option<Unsendable>), Malformed> {
         let key = (to, get.number, get.position);
         let unknown = |what: String| {
             Malformed(format!(

@@ -164,6 +164,22 @@ fn whoever_has_the_bare_transport_is_refused_what_would_wait_for_it() {
 }
 
 #[test]
+fn the_bare_transport_is_not_lent_during_a_run() {
+    let transport = Box::new(local::connect(1).remove(0));
+    let settings = Settings::default();
+    let messenger = Messenger::new(transport, settings, Machine::new(), Arc::new(Heap)).unwrap();
+    let line = messenger.open(&Terms::default(), Arc::new(Nothing));
+    let refused = messenger.bare(true, |_| ()).unwrap_err();
+    assert_eq!(
+        refused.kind(),
+        Kind::NestedRun,
+        "as a second run is: {refused}"
+    );
+    assert_eq!(line.unwrap().close(None).unwrap(), None);
+    assert_eq!(messenger.bare(true, |_| 1).unwrap(), 1);
+}
+
+#[test]
 fn raw_messages_come_into_the_same_block_each_time() {
     for spins in [false, true] {
         let mut ends = local::connect(2)
@@ -276,13 +292,17 @@ fn a_panic_while_a_datum_is_posted_is_an_error_on_every_rank_also_where_posts_wa
                     let flows = [(0, Some(cargo))].into_iter().collect();
                     line.post(Parcel { flows, ..parcel(0) });
                 }
-                line.close(None).unwrap_err().message().to_string()
+                let failure = line.close(None).unwrap().unwrap();
+                // That was the datum's fault: they can go on.
+                let line = messenger.open(&Terms::default(), Arc::new(Nothing));
+                assert_eq!(line.unwrap().close(None).unwrap(), None);
+                failure.message
             });
             tell.send(texts).unwrap();
         };
         thread::spawn(post_and_close);
         let texts = told.recv_timeout(Duration::from_secs(20));
-        let expected = "rank 0 panicked while it moved messages: not a word on the screen";
+        let expected = "a datum panicked as it was sent: not a word on the screen";
         assert_eq!(texts, Ok(vec![expected.to_string(); 2]), "{blocking}");
     }
 }
@@ -405,12 +425,12 @@ fn settings_that_cannot_work_and_a_second_line_are_refused() {
     );
 }
 
-/// A transport that must be asked again and again, as MPI must.
-struct Mute(Local);
+/// A transport that must be asked again and again, as MPI must, and says that it is of this rank.
+struct Mute(Local, Rank);
 
 impl Transport for Mute {
     fn rank(&self) -> Rank {
-        self.0.rank()
+        self.1
     }
     fn n_ranks(&self) -> usize {
         self.0.n_ranks()
@@ -438,6 +458,17 @@ impl Transport for Mute {
     }
 }
 
+/// Its part was run by nobody, and all seemed well.
+#[test]
+fn a_transport_of_a_rank_that_is_not_there_is_refused() {
+    let transport = Box::new(Mute(local::connect(2).remove(0), Rank(2)));
+    let (settings, host) = (Settings::default(), Machine::new());
+    let refused = Messenger::new(transport, settings, host, Arc::new(Heap)).unwrap_err();
+    assert_eq!(refused.kind(), Kind::WrongSettings);
+    let says = "the transport is rank 2's of 2 (they begin at 0)";
+    assert_eq!(refused.message(), says);
+}
+
 /// Half of a beat that never comes, added to the time of day, was a panic of the thread that moves
 /// messages; whoever then opened a run waited for ever.
 #[test]
@@ -457,7 +488,8 @@ fn ranks_that_never_beat_run_over_a_transport_that_cannot_ring() {
             // Not joined: if it waits for ever the test must not.
             thread::spawn(move || {
                 let host = Machine::new();
-                let transport = Box::new(Mute(transport));
+                let rank = transport.rank();
+                let transport = Box::new(Mute(transport, rank));
                 let messenger = Messenger::new(transport, settings, host.clone(), Arc::new(Heap));
                 let messenger = messenger.unwrap();
                 for _ in 0..2 {

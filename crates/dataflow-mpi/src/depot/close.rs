@@ -33,9 +33,9 @@ impl Depot {
             self.run.accounted = true;
             // What turned out only when it is asked for would come too late.
             if !self.run.stopped
-                && let Some(wrong) = self.run.unclaimed.wrong_size()
+                && let Some(wrong) = self.run.unclaimed.unsendable()
             {
-                self.wrong_size(wrong);
+                self.spoils(wrong);
             }
             let failure = self.run.failure.clone();
             self.run

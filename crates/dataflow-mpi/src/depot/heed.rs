@@ -135,7 +135,7 @@ impl Depot {
             Message::Get(get) => {
                 self.expect_allowed(&get)?;
                 let (payload, wrong) = self.run.unclaimed.give(from, &get)?;
-                wrong.into_iter().for_each(|wrong| self.wrong_size(wrong));
+                wrong.into_iter().for_each(|wrong| self.spoils(wrong));
                 // Though the run fails: there is room for it, and the transport waits.
                 self.actions.push_back(Action::Data(from, get.tag, payload));
             }

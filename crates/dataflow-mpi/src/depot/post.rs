@@ -6,9 +6,9 @@
 
 use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
-use crate::failure;
-use crate::rendezvous::{Complete, Duty, OfferedDatum, WrongSize, drop_each_flow};
+use crate::rendezvous::{Complete, Duty, OfferedDatum, Unsendable, drop_each_flow};
 use crate::wire::{Activate, ActivatedFlow, Announced, Message, Onward};
+use crate::{caught, failure};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
@@ -29,25 +29,33 @@ pub type Expected = SmallVec<[(Rank, u32); 4]>;
 impl Depot {
     /// Sends a parcel to all that get it, to many through some of them; says which receipts can be
     /// expected, if they are wanted.
+    ///
+    /// A datum that panics as it is asked for its size or its bytes fails the run: see [`spoils`](Self::spoils).
     pub fn post(&mut self, mut parcel: Parcel, receipt: bool) -> Expected {
+        let expected = self.send_to_all(&mut parcel, receipt);
+        // However far that came: here may be the last who holds the data.
+        drop_each_flow(parcel);
+        expected.unwrap_or_default()
+    }
+
+    /// It, unless nothing of this run is said any more, or it cannot be sent.
+    fn send_to_all(&mut self, parcel: &mut Parcel, receipt: bool) -> Option<Expected> {
         if self.is_mute() {
-            return Expected::new();
+            return None;
         }
         let (own, n_ranks) = (self.rank, self.n_ranks);
         let is_none = |to: &&Rank| **to == own || to.0 as usize >= n_ranks;
         if let Some(to) = parcel.to.iter().find(is_none) {
             let text = format!("a parcel for {to} was posted on {own} of {n_ranks} ranks");
             self.fault(failure(own, "no_such_rank", text));
-            return Expected::new();
+            return None;
         }
-        let shape = self.shape(&parcel);
+        let shape = self.shape(parcel)?;
         if shape != TreeShape::Star {
             broadcast::turn(&mut parcel.to, &parcel.task);
         }
         let branches = shape.branches(&parcel.to);
-        let expected = self.send_along(&parcel, &branches, (shape, receipt));
-        drop_each_flow(parcel);
-        expected
+        Some(self.send_along(parcel, &branches, (shape, receipt)))
     }
 
     /// Whether nothing of this run is said any more.
@@ -56,10 +64,16 @@ impl Depot {
     }
 
     /// The tree for a parcel, by the number of those who get it and by its size.
-    fn shape(&self, parcel: &Parcel) -> TreeShape {
+    fn shape(&mut self, parcel: &Parcel) -> Option<TreeShape> {
         let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
-        let bytes: usize = cargoes.map(|cargo| cargo.size()).sum();
-        self.settings.shape(parcel.to.len(), bytes)
+        let bytes = self.told(&parcel.task, || cargoes.map(|cargo| cargo.size()).sum())?;
+        Some(self.settings.shape(parcel.to.len(), bytes))
+    }
+
+    /// What data tell of themselves, which are outputs of this task; if they panic the run stops.
+    fn told<R>(&mut self, task: &WireName, tell: impl FnOnce() -> R) -> Option<R> {
+        let told = caught(tell).map_err(|text| self.spoils(Unsendable::panicked(task, &text)));
+        told.ok()
     }
 
     fn send_along(
@@ -133,7 +147,7 @@ impl Depot {
             let cargo = cargo.as_ref();
             ActivatedFlow {
                 flow: *flow,
-                datum: cargo.map(|cargo| self.announced(*to, place, &parcel.task, cargo)),
+                datum: cargo.and_then(|cargo| self.announced(*to, place, &parcel.task, cargo)),
             }
         });
         let flows = flows.collect();
@@ -177,22 +191,22 @@ impl Depot {
         }
     }
 
-    /// One datum of a parcel, which is an output of this task.
+    /// One datum of a parcel, which is an output of this task; none if the run stops for it.
     fn announced<'c>(
         &mut self,
         to: Rank,
         place: (u32, u16),
         task: &WireName,
         cargo: &'c Arc<dyn Cargo>,
-    ) -> Announced<'c> {
-        let size = cargo.size();
+    ) -> Option<Announced<'c>> {
+        let (head, size) = self.told(task, || (cargo.head().to_vec(), cargo.size()))?;
         self.counters.messages += 1;
         let credit = &mut self.run.peer(to).credit;
         let inline = if size <= self.settings.inline_bytes && credit.spend(size) {
             let under_way = credit.under_way();
             self.counters.peak_inline_bytes = self.counters.peak_inline_bytes.max(under_way);
             self.counters.inline_bytes += size as u64;
-            Some(self.checked(cargo.body(), size, task))
+            Some(self.body(cargo, size, task)?)
         } else {
             self.counters.fetched_bytes += size as u64;
             self.run.deeds.announced += 1;
@@ -200,20 +214,26 @@ impl Depot {
             self.run.unclaimed.put(to, place, offered);
             None
         };
-        Announced {
-            head: Cow::Owned(cargo.head().to_vec()),
+        Some(Announced {
+            head: Cow::Owned(head),
             size: size as u64,
             inline,
-        }
+        })
     }
 
     /// The body of an output of this task; if it is not as long as was said the run stops.
-    fn checked<'c>(&mut self, body: Cow<'c, [u8]>, said: usize, task: &WireName) -> Cow<'c, [u8]> {
+    fn body<'c>(
+        &mut self,
+        cargo: &'c Arc<dyn Cargo>,
+        said: usize,
+        task: &WireName,
+    ) -> Option<Cow<'c, [u8]>> {
+        let body = self.told(task, || cargo.body())?;
         let has = body.len();
         if has != said {
-            let task = task.clone();
-            self.wrong_size(WrongSize { task, said, has });
+            self.spoils(Unsendable::of_length(task, said, has));
+            return None;
         }
-        body
+        Some(body)
     }
 }

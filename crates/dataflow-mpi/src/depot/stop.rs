@@ -4,7 +4,7 @@ use super::{Action, Depot, Phase, Refused};
 use crate::failure;
 use crate::family::TreePlace;
 use crate::outbox::Haste;
-use crate::rendezvous::WrongSize;
+use crate::rendezvous::Unsendable;
 use crate::transport::Bonds;
 use crate::wire::Message;
 use dataflow_core::port::Failure;
@@ -30,12 +30,11 @@ impl Depot {
         self.abort(failure);
     }
 
-    /// The same of a datum that is not as long as it said.
-    pub(super) fn wrong_size(&mut self, WrongSize { task, said, has }: WrongSize) {
-        let text = format!("a datum said that it has {said} bytes and has {has}");
+    /// The same of a datum that cannot be sent, and names its task: ranks can make other runs.
+    pub(super) fn spoils(&mut self, Unsendable { task, why }: Unsendable) {
         self.fault(Failure {
             name: task,
-            ..failure(self.rank, "malformed", text)
+            ..failure(self.rank, "malformed", why)
         });
     }
 
@@ -141,7 +140,7 @@ impl Depot {
     }
 
     /// That a rank has left, if one has.
-    pub(super) fn gone_failure(&self) -> Option<Failure> {
+    pub(crate) fn gone_failure(&self) -> Option<Failure> {
         let gone = self.gone.first()?;
         Some(failure(*gone, "rank_lost", format!("{gone} has left")))
     }

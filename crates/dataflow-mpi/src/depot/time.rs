@@ -69,13 +69,13 @@ impl Depot {
 
     /// The same; but what may leave waits a moment for more to go along with it, if it is patient.
     pub(crate) fn drive_in(&mut self, haste: Haste, now: Duration) {
+        if self.broken.is_none() && self.is_time(now) {
+            self.looked = Some(now);
+            self.look(now);
+        }
         if self.broken.is_none() {
-            if self.is_time(now) {
-                self.looked = Some(now);
-                self.look(now);
-            }
             self.ask(now);
-            if self.phase == Phase::Running && self.broken.is_none() {
+            if self.phase == Phase::Running {
                 self.wave(now);
             }
             self.settle();

@@ -26,6 +26,7 @@ use movers::Movers;
 use moving::{AT_ONCE, MoverState};
 
 use crate::bell::Bell;
+use crate::caught;
 use crate::depot::{Depot, Refused};
 use crate::host::Host;
 use crate::outbox::Haste;
@@ -34,7 +35,6 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
-use dataflow_core::port::text_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,16 +129,19 @@ impl MessageProgress {
 
     /// Moves messages until nothing moves, or workers have something to take in; says whether anything did.
     ///
-    /// An inbox that is told of messages may panic: that is the end of all communication, told to all.
+    /// An inbox that is told of messages may panic, and so may a transport: that is the end of all communication,
+    /// told to all. Told at once, for a transport that panics whenever it is asked would let nothing be done.
     fn step(&self, moving: &mut MoverState, haste: Haste, now: Duration) -> bool {
         let outer = MOVING.replace(true);
-        let moved = caught(|| self.move_all(moving, haste, now));
-        MOVING.set(outer);
-        moved.unwrap_or_else(|text| {
-            moving.panicked(&text);
+        let moved = caught(|| self.move_all(moving, haste, now)).unwrap_or_else(|text| {
+            moving.has_failed(&text);
+            // What panics in its turn is not done again, so that ends.
+            while caught(|| moving.act(self.settings.warn)).is_err() {}
             moving.due = Some(now);
             true
-        })
+        });
+        MOVING.set(outer);
+        moved
     }
 
     fn move_all(&self, moving: &mut MoverState, haste: Haste, now: Duration) -> bool {
@@ -194,15 +197,6 @@ impl MessageProgress {
             yield_now();
         }
     }
-}
-
-/// What this answers, or what its panic says. What it threw might panic again when it is dropped: it is left.
-fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let text = text_of(&*panic).to_owned();
-        std::mem::forget(panic);
-        text
-    })
 }
 
 #[cfg(test)]

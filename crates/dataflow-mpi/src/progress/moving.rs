@@ -1,9 +1,9 @@
 //! Moving: what is under the lock, and what the thread that has it does with commands, transport and depot.
 
-use super::caught;
+use crate::caught;
 use crate::depot::{Action, Depot, Refused};
 use crate::host::Promise;
-use crate::transport::Transport;
+use crate::transport::{Event, Transport};
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub(super) struct MoverState {
     pub has_delivered: bool,
     /// When anything moved last.
     pub moved: Duration,
+    /// Messages go on panicking as they are moved: the transport is asked for nothing any more.
+    is_deaf: bool,
 }
 
 impl MoverState {
@@ -55,6 +57,7 @@ impl MoverState {
             due: None,
             has_delivered: false,
             moved: Duration::ZERO,
+            is_deaf: false,
         }
     }
 
@@ -62,12 +65,16 @@ impl MoverState {
         self.inbox.is_some() || !self.depot.is_flushed()
     }
 
-    /// Whether somebody may have the bare transport: not in a run, nor when ranks cannot go on.
+    /// Whether somebody may have the bare transport: not in a run, nor when ranks cannot go on. As where a run is
+    /// opened, that is also when one has left: who waits for it would not hear that a second time.
     pub fn may_lend(&self) -> Result<(), Refused> {
         match self.depot.broken() {
             Some(failure) => Err(Refused::Broken(failure.clone())),
             None if self.inbox.is_some() => Err(Refused::StillOpen),
-            None => Ok(()),
+            None => self
+                .depot
+                .gone_failure()
+                .map_or(Ok(()), |failure| Err(Refused::Broken(failure))),
         }
     }
 
@@ -83,9 +90,8 @@ impl MoverState {
 
     /// Does what the engine wants.
     ///
-    /// What the program says of its data, like how large they are, may panic: that is the end of all
-    /// communication, but the thread that waits until the parcel has arrived is told, and the commands behind this
-    /// one are obeyed.
+    /// An inbox may panic that is asked how far it is: that is the end of all communication, but the thread that
+    /// waits until the parcel has arrived is told, and the commands behind this one are obeyed.
     pub fn obey(&mut self, command: Command, now: Duration) {
         let poster = match &command {
             Command::Post(_, answer) => answer.clone(),
@@ -101,6 +107,13 @@ impl MoverState {
     /// dropped now others may panic, too; all has been said before.
     pub fn panicked(&mut self, text: &str) {
         caught(|| self.depot.panicked(text)).ok();
+    }
+
+    /// The same as messages were moved. If ranks could not go on before, the transport is to blame, or what it holds,
+    /// and would go on like that.
+    pub fn has_failed(&mut self, text: &str) {
+        self.is_deaf |= self.depot.is_broken();
+        self.panicked(text);
     }
 
     fn carry_out(&mut self, command: Command, now: Duration) {
@@ -142,6 +155,9 @@ impl MoverState {
 
     /// Takes in what the transport has; says whether it had anything.
     pub fn listen(&mut self, now: Duration) -> bool {
+        if self.is_deaf {
+            return self.trusts(now);
+        }
         let mut heard = false;
         for _ in 0..AT_ONCE {
             let Some(event) = self.transport.poll() else {
@@ -151,6 +167,15 @@ impl MoverState {
             self.depot.event(event, now);
         }
         heard
+    }
+
+    /// Who is deaf takes it that packets have left: what it says last would wait for word of them.
+    fn trusts(&mut self, now: Duration) -> bool {
+        let awaited: Vec<Rank> = self.depot.awaited().collect();
+        for &to in &awaited {
+            self.depot.event(Event::Sent(to), now);
+        }
+        !awaited.is_empty()
     }
 
     /// Does what the depot wants done; says whether it wanted anything.
@@ -165,6 +190,9 @@ impl MoverState {
 
     /// Asks for word of packets where something waits for it; says whether any has come.
     pub fn await_packets(&mut self) -> bool {
+        if self.is_deaf {
+            return false;
+        }
         let (depot, transport) = (&self.depot, &mut self.transport);
         let heard = depot.awaited().filter(|&to| transport.awaits(to));
         heard.count() > 0

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -72,6 +72,25 @@ struct Interrupted {
     local: Local,
     when_idle: Arc<Mutex<Option<Deed>>>,
     rings: bool,
+    fails: Arc<Failing>,
+}
+
+/// Which calls of a transport panic from now on, and how often one did.
+#[derive(Default)]
+struct Failing {
+    polls: AtomicBool,
+    awaits: AtomicBool,
+    sends: AtomicBool,
+    n: AtomicUsize,
+}
+
+impl Failing {
+    fn or(&self, fails: &AtomicBool) {
+        if fails.load(Ordering::SeqCst) {
+            self.n.fetch_add(1, Ordering::SeqCst);
+            resume_unwind(quiet());
+        }
+    }
 }
 
 impl Transport for Interrupted {
@@ -85,6 +104,7 @@ impl Transport for Interrupted {
         self.local.limits()
     }
     fn send(&mut self, to: Rank, packet: Vec<u8>) {
+        self.fails.or(&self.fails.sends);
         self.local.send(to, packet);
     }
     fn send_data(&mut self, to: Rank, tag: u32, payload: Payload) {
@@ -94,10 +114,15 @@ impl Transport for Interrupted {
         self.local.receive(from, tag, room);
     }
     fn awaits(&mut self, to: Rank) -> bool {
+        self.fails.or(&self.fails.awaits);
         self.local.awaits(to)
     }
     fn poll(&mut self) -> Option<Event> {
+        self.fails.or(&self.fails.polls);
         let event = self.local.poll();
+        if matches!(event, Some(Event::Sent(_))) && self.fails.awaits.load(Ordering::SeqCst) {
+            return None; // it is told to whoever awaits it
+        }
         if event.is_none() {
             let deed = lock(&self.when_idle).take();
             deed.into_iter().for_each(|deed| deed());
@@ -133,6 +158,7 @@ struct OfRank {
     progress: Arc<MessageProgress>,
     host: Arc<Still>,
     when_idle: Arc<Mutex<Option<Deed>>>,
+    fails: Arc<Failing>,
 }
 
 /// Ranks whose messages nobody moves but the test.
@@ -151,10 +177,12 @@ fn ranks_that_ring(rings: bool, n: usize, hold: Duration) -> Vec<OfRank> {
         let (rank, limits) = (local.rank(), local.limits());
         let depot = Depot::new(rank, n, limits, settings.clone(), Arc::new(Heap));
         let (host, when_idle) = (Arc::new(Still::default()), Arc::default());
+        let fails: Arc<Failing> = Arc::default();
         let transport = Interrupted {
             local,
             when_idle: Arc::clone(&when_idle),
             rings,
+            fails: fails.clone(),
         };
         let progress =
             MessageProgress::new(Box::new(transport), depot, settings.clone(), host.clone());
@@ -162,6 +190,7 @@ fn ranks_that_ring(rings: bool, n: usize, hold: Duration) -> Vec<OfRank> {
             progress,
             host,
             when_idle,
+            fails,
         }
     };
     local::connect(n).into_iter().map(rank).collect()
@@ -437,6 +466,21 @@ impl Cargo for BrittleDatum {
     }
 }
 
+/// A datum that panics whatever is done with it.
+struct UnsizedAndBrittle(Unsized, #[allow(dead_code)] Brittle);
+
+impl Cargo for UnsizedAndBrittle {
+    fn head(&self) -> Head {
+        self.0.head()
+    }
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    fn body(&self) -> Cow<'_, [u8]> {
+        self.0.body()
+    }
+}
+
 /// A rank that is told when its run fails.
 #[derive(Debug, Default)]
 struct Told(Mutex<Option<Failure>>);
@@ -456,16 +500,26 @@ impl Inbox for Told {
 /// posts wait for their receivers (`blocking`).
 #[test]
 fn when_a_datum_panics_as_it_is_posted_its_poster_and_whoever_comes_behind_it_get_their_answers() {
-    ends_by(vec![], Unsized(quiet));
+    ends_by(vec![], vec![Arc::new(Unsized(quiet))]);
 }
 
 /// Neither was caught: it ended the thread that moves messages.
 #[test]
 fn what_panics_as_it_is_dropped_after_a_panic_changes_nothing() {
-    ends_by(vec![], Unsized(|| Box::new(Brittle)));
+    let wrong = |quiet| -> Arc<dyn Cargo> { Arc::new(Unsized(quiet)) };
+    ends_by(vec![], vec![wrong(|| Box::new(Brittle))]);
     let brittle = || -> Arc<dyn Cargo> { Arc::new(BrittleDatum(Brittle)) };
-    ends_by(vec![brittle()], Unsized(quiet));
-    ends_by(vec![brittle(), brittle()], Unsized(quiet));
+    ends_by(vec![brittle()], vec![wrong(quiet)]);
+    ends_by(vec![brittle(), brittle()], vec![wrong(quiet)]);
+}
+
+/// It ended the process: the parcel was dropped as the first panic unwound.
+#[test]
+fn data_may_panic_as_they_are_sent_and_as_they_are_dropped() {
+    let brittle = || -> Arc<dyn Cargo> { Arc::new(BrittleDatum(Brittle)) };
+    let wrong = || -> Arc<dyn Cargo> { Arc::new(UnsizedAndBrittle(Unsized(quiet), Brittle)) };
+    ends_by(vec![], vec![wrong()]);
+    ends_by(vec![], vec![wrong(), brittle(), wrong()]);
 }
 
 #[test]
@@ -492,6 +546,26 @@ fn whoever_asks_for_the_bare_transport_when_ranks_cannot_go_on_is_told_why() {
         panic!("{lent:?}")
     };
     assert!(failure.message.contains("rank 0 panicked"), "{failure:?}");
+}
+
+/// It got the transport, and waited for a rank that was not there: nobody says a second time that it is lost.
+#[test]
+fn whoever_asks_for_the_bare_transport_when_a_rank_has_left_is_told_which() {
+    for is_lost in [false, true] {
+        let mut ranks = ranks(3, Duration::ZERO);
+        let gone = ranks.remove(1);
+        if !is_lost {
+            let _ = gone.progress.begin_to_leave();
+            move_all(std::slice::from_ref(&gone));
+        }
+        drop(gone);
+        let here = &ranks[0].progress;
+        here.pump(Haste::Now, Duration::from_secs(1));
+        let Err(Refused::Broken(failure)) = here.lend(true, |_| ()) else {
+            panic!("it is lent: {is_lost}")
+        };
+        assert_eq!((failure.rank, &failure.kind[..]), (Rank(1), "rank_lost"));
+    }
 }
 
 /// An engine that takes no parcel.
@@ -567,9 +641,9 @@ fn an_inbox_that_panics_when_it_is_asked_how_far_it_is_ends_the_run_with_what_th
     );
 }
 
-/// Posts data of rank 0 and then a wrong one, all at once.
-fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Unsized) {
-    let ranks = ranks(2, Duration::ZERO);
+/// Ranks in a run, and what they are told of its end.
+fn opened_and_told(n: usize) -> (Vec<OfRank>, Vec<Arc<Told>>) {
+    let ranks = ranks(n, Duration::ZERO);
     let told: Vec<Arc<Told>> = ranks.iter().map(|_| Arc::default()).collect();
     let opened = ranks.iter().zip(&told).map(|(rank, told)| {
         let answer = Promise::new(&*rank.host);
@@ -580,32 +654,85 @@ fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Unsized) {
     let opened: Vec<_> = opened.collect();
     move_all(&ranks);
     assert!(opened.iter().all(|answer| answer.take().is_some()));
+    (ranks, told)
+}
+
+/// Panicked again and again, and nothing of what that was told was done: whoever closed the run waited for ever.
+#[test]
+fn a_transport_that_panics_whenever_it_is_called_ends_the_run_and_is_asked_no_more() {
+    type Which = fn(&Failing) -> &AtomicBool;
+    let calls: [(Which, bool); 3] = [
+        (|fails| &fails.polls, true),
+        (|fails| &fails.awaits, true),
+        (|fails| &fails.sends, false),
+    ];
+    for (which, are_others_told) in calls {
+        let (ranks, told) = opened_and_told(2);
+        let here = &ranks[0];
+        which(&here.fails).store(true, Ordering::SeqCst);
+        post(&here.progress, 1);
+        post(&here.progress, 1); // which waits behind the first
+        let moves = (0..100).take_while(|_| here.progress.pump(Haste::Now, Duration::from_secs(1)));
+        assert!(moves.count() < 100, "it moves for ever");
+        let failed = here.fails.n.load(Ordering::SeqCst);
+        assert!((1..10).contains(&failed), "{failed}");
+        let failure = lock(&told[0].0).take().expect("it is told");
+        assert!(failure.message.contains("rank 0 panicked"), "{failure:?}");
+        let closed = Promise::new(&*here.host);
+        here.progress.command(Command::Close(None, closed.clone()));
+        assert_eq!(closed.take(), Some(Err(failure.clone())));
+        let rests = nap(&here.progress, &mut Life::default());
+        assert!(matches!(rests, Some(None)), "the thread sleeps: {rests:?}");
+        move_all(&ranks[1..]);
+        let said = lock(&told[1].0).take();
+        assert_eq!(said, are_others_told.then_some(failure));
+    }
+}
+
+/// Posts data of rank 0 and then a wrong one, all at once.
+fn ends_by(before: Vec<Arc<dyn Cargo>>, wrong: Vec<Arc<dyn Cargo>>) {
+    let (ranks, told) = opened_and_told(2);
     let here = &ranks[0];
     let (posted, closed) = (Promise::new(&*here.host), Promise::new(&*here.host));
-    let carrying = |cargo: Arc<dyn Cargo>| Parcel {
-        flows: smallvec![(0, Some(cargo))],
+    let carrying = |data: Vec<Arc<dyn Cargo>>| Parcel {
+        flows: (0..).zip(data.into_iter().map(Some)).collect(),
         ..parcel(&[1])
     };
     let movers = &here.progress.movers;
     for cargo in before {
-        movers.hand_in(Command::Post(carrying(cargo), None));
+        movers.hand_in(Command::Post(carrying(vec![cargo]), None));
     }
-    let wrong = carrying(Arc::new(wrong));
+    let wrong = carrying(wrong);
     movers.hand_in(Command::Post(wrong, Some(posted.clone())));
+    // Nothing of it is sent, and nobody else holds these.
+    let brittle = || -> Arc<dyn Cargo> { Arc::new(BrittleDatum(Brittle)) };
+    movers.hand_in(Command::Post(carrying(vec![brittle(), brittle()]), None));
     movers.hand_in(Command::Close(None, closed.clone()));
     move_all(&ranks);
     assert!(posted.take().is_some(), "its poster waits");
-    let Some(Err(failure)) = closed.take() else {
+    // The other rank has nothing to do.
+    let there = Promise::new(&*ranks[1].host);
+    ranks[1]
+        .progress
+        .command(Command::Close(None, there.clone()));
+    move_all(&ranks);
+    let Some(Ok(Some(failure))) = closed.take() else {
         panic!("whoever closes waits, or all is well")
     };
     let said = failure
         .message
-        .strip_prefix("rank 0 panicked while it moved messages: ");
+        .strip_prefix("a datum panicked as it was sent: ");
     assert!(
         matches!(said, Some("not a word on the screen" | "(no text)")),
         "{failure:?}"
     );
+    assert_eq!(failure.name, parcel(&[]).task, "its task is named");
+    assert_eq!(there.take(), Some(Ok(Some(failure.clone()))));
     assert_eq!(lock(&told[1].0).take(), Some(failure));
+    for rank in &ranks {
+        rank.progress
+            .with_depot(|depot| assert_eq!(depot.broken(), None));
+    }
 }
 
 /// Its word came while the other rank listened to nothing but the bare transport.

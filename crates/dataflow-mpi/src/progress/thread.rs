@@ -7,8 +7,9 @@
 //! # Law
 //! It sleeps without using the processor while no run is open.
 
+use super::MessageProgress;
 use super::moving::MoverState;
-use super::{MessageProgress, caught};
+use crate::caught;
 use crate::host::Turn;
 use crate::outbox::Haste;
 use crate::settings::{Drive, RAREST_BEAT};

@@ -62,7 +62,8 @@ pub trait Transport: Send {
     /// by this. Transports that say it in any case have nothing to do.
     fn awaits(&mut self, to: Rank) -> bool;
 
-    /// The next thing that happened, if any.
+    /// The next thing that happened, if any; each once. One that panics whenever it is asked is asked no more: the
+    /// run ends with what it says.
     fn poll(&mut self) -> Option<Event>;
 
     /// A bell that rings whenever [`poll`](Self::poll) may have something, and whenever anybody else
@@ -164,7 +165,8 @@ pub enum Event {
     Sent(Rank),
     /// Data arrived that nobody had made room for: a repetition, dropped.
     Unexpected(Rank),
-    /// A rank cannot be reached any more.
+    /// A rank cannot be reached any more. Told once: who tells it at every poll keeps the thread awake that moves
+    /// messages.
     Lost(Rank, String),
 }
 
