@@ -176,7 +176,7 @@ fn leave_page(runtime: &Runtime, path: &Path, of_all: bool) {
 /// process. What the settings say of ranks and transport has no meaning.
 ///
 /// # Errors
-/// As [`launch`].
+/// As [`launch`]; and if one of them is not of its place in the list, or of as many ranks.
 ///
 /// # Examples
 /// Transports of the library, with shorter messages than they have by themselves; the guide has
@@ -198,10 +198,26 @@ pub fn launch_over<R: Send, E: From<Error> + Send>(
     transports: Vec<impl transport::Transport + 'static>,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
+    in_their_order(&transports)?;
     let page = settings.page()?;
     let settings = for_page(settings, page.as_deref());
     let program = with_page(program, page.as_deref());
     as_threads(&settings, Transport::Own, transports, &program)
+}
+
+/// Each is the transport of the rank that it stands for in the list.
+fn in_their_order(transports: &[impl transport::Transport]) -> Result<(), Error> {
+    let n_ranks = transports.len();
+    for (place, transport) in transports.iter().enumerate() {
+        let (rank, of) = (transport.rank(), transport.n_ranks());
+        if (rank.0 as usize, of) != (place, n_ranks) {
+            let text = format!(
+                "transport {place} of the list is {rank}'s of {of} (rank {place}'s of {n_ranks} is needed)"
+            );
+            return Err(Error::wrong_settings(text));
+        }
+    }
+    Ok(())
 }
 
 impl RuntimeBuilder {

@@ -232,6 +232,33 @@ impl TaskSpace for Ring<'_> {
     }
 }
 
+/// One program had the rank of another, and a rank that nobody was waited for messages.
+#[test]
+fn transports_that_are_not_in_their_order_or_not_all_of_them_are_refused() {
+    let launched = |ends: Vec<Local>| {
+        let one = Runtime::builder().threads(1);
+        let launched = dataflow::launch_over(one, ends, |runtime| Ok::<_, Error>(runtime.rank().0));
+        launched.map_err(|error| (error.kind(), error.message().to_string()))
+    };
+    assert_eq!(launched(local::connect(3)), Ok(0));
+    let mut turned = local::connect(3);
+    turned.swap(1, 2);
+    let mut too_few = local::connect(3);
+    too_few.pop();
+    for (ends, says) in [
+        (
+            turned,
+            "transport 1 of the list is rank 2's of 3 (rank 1's of 3 is needed)",
+        ),
+        (
+            too_few,
+            "transport 0 of the list is rank 0's of 3 (rank 0's of 2 is needed)",
+        ),
+    ] {
+        assert_eq!(launched(ends), Err((Kind::WrongSettings, says.to_string())));
+    }
+}
+
 fn nothing(_: u64) -> Result<(), TaskError> {
     Ok(())
 }
