@@ -92,7 +92,8 @@ impl Clocks {
     }
 
     /// Asks each rank whose clock may be another over the bare transport, all of them in a part of the
-    /// silence after which a rank is lost. All ranks call this between the same two runs.
+    /// silence after which a rank is lost; of the others only whether they are there. All ranks call this between
+    /// the same two runs, and none goes on before all have come: the transport is not lent when a rank has left.
     ///
     /// # Errors
     /// If the transport loses a rank, ranks cannot go on together, or a run is open.
@@ -100,27 +101,37 @@ impl Clocks {
         let Rank(own) = messenger.rank();
         let is_asked = |rank: &u32| !self.same[*rank as usize];
         let asked = (1..self.n_ranks).filter(is_asked);
-        let at_most = time_for_each(asked.clone().count(), messenger.silence());
+        let at_most = time_for_each(asked.count(), messenger.silence());
+        let ask_all = |bare: &mut Raw<'_>| {
+            for rank in 1..self.n_ranks {
+                let at_most = if is_asked(&rank) {
+                    at_most
+                } else {
+                    Duration::ZERO
+                };
+                self.ask(bare, rank, at_most)?;
+            }
+            let enough = Sendable::new(vec![ENOUGH]);
+            (1..self.n_ranks).for_each(|rank| bare.send(Rank(rank), &enough));
+            Ok(())
+        };
         let talk = |bare: &mut Raw<'_>| match own {
-            0 => asked
-                .clone()
-                .try_for_each(|rank| self.ask(bare, rank, at_most)),
-            _ if is_asked(&own) => answer(bare),
-            _ => Ok(()),
+            0 => ask_all(bare),
+            _ => answer(bare),
         };
         messenger.bare(true, talk).flatten()
     }
 
-    /// Asks one rank again and again, keeps the shortest way, and tells the rank when that is enough.
+    /// Asks one rank, again and again for so long at most, and keeps the shortest way.
     fn ask(&self, bare: &mut Raw<'_>, rank: u32, at_most: Duration) -> Result<(), Error> {
         let at_most = at_most.as_nanos() as u64; // no longer than `BARE_TIME`
-        let (more, enough) = (Sendable::new(vec![MORE]), Sendable::new(vec![ENOUGH]));
+        let more = Sendable::new(vec![MORE]);
         let (to, since) = (Rank(rank), now());
         let (mut best, mut in_vain) = (None, 0);
         let mut time = Heap.allocate(size_of::<u64>());
         let is_short =
             |best: &Option<(u64, _)>| best.as_ref().is_some_and(|(took, _)| *took < SHORT);
-        while (in_vain < IN_VAIN || !is_short(&best)) && now().saturating_sub(since) < at_most {
+        loop {
             let asked = now();
             bare.send(to, &more);
             time = bare.receive(to, time)?;
@@ -132,8 +143,11 @@ impl Clocks {
                 best = Some((took, [asked, answered.unwrap_or(0), came]));
                 in_vain = 0;
             }
+            let is_enough = in_vain >= IN_VAIN && is_short(&best);
+            if is_enough || came.saturating_sub(since) >= at_most {
+                break;
+            }
         }
-        bare.send(to, &enough);
         self.with_trips(rank, |trips| trips.extend(best.map(|(_, trip)| trip)));
         Ok(())
     }
@@ -296,6 +310,7 @@ impl TaskSpace for Clocks {
 mod tests {
     use super::*;
     use crate::collective::run_together;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn the_questions_are_proved_for_1_to_4_ranks() {
@@ -329,6 +344,25 @@ mod tests {
         }
         assert_eq!(time_for_each(3, Duration::MAX), BARE_TIME);
         assert_eq!(time_for_each(0, silence), BARE_TIME);
+    }
+
+    /// The first to be asked went on and might leave, and then the transport was not lent to the last.
+    #[test]
+    fn no_rank_goes_on_before_all_have_come_that_are_asked_over_the_bare_transport() {
+        let has_come = AtomicBool::new(false);
+        let settings = crate::Runtime::builder().ranks(3).threads(1);
+        let told = crate::launch(settings, |runtime| {
+            let clocks = Clocks::new(&["here", "here", "there"]);
+            if runtime.rank() == Rank(2) {
+                std::thread::sleep(Duration::from_millis(100));
+                has_come.store(true, Ordering::SeqCst);
+            }
+            let messenger = runtime.messenger().expect("there are three ranks");
+            clocks.ask_bare(messenger)?;
+            let last_was_there = has_come.load(Ordering::SeqCst);
+            runtime.all_reduce(u8::from(last_was_there), u8::min)
+        });
+        assert_eq!(told.unwrap(), 1);
     }
 
     #[test]
