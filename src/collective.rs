@@ -125,6 +125,9 @@ impl Gather {
     }
 
     /// The ranks below one, in their order: the next, and those 2, 4, 8, … further.
+    ///
+    /// The courier's trees (`Binomial` of `dataflow-mpi`) have the same branches and begin with the furthest, below
+    /// which most is to be done. Here the order is that of ranks, for so what comes up is joined.
     fn below(&self, rank: u32) -> impl Iterator<Item = u32> + use<> {
         let n_ranks = match self.for_all {
             true => self.n_ranks(),
