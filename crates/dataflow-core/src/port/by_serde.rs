@@ -20,7 +20,7 @@ const FAULT: u8 = 1;
 /// numbers `Vec` is better, which travels as it lies.
 ///
 /// A value that cannot be packed (maps and sequences of unknown length, `#[serde(flatten)]`) is an
-/// error of the run.
+/// error of the run; so is one whose `Serialize` panics.
 ///
 /// # Examples
 /// ```

@@ -314,6 +314,9 @@ pub struct Goods {
 /// Its bits arrive as they were; both ends have the same byte order and floating-point format
 /// (ranks of different kinds do not agree to run).
 ///
+/// If [`head`](Self::head), [`size`](Self::size) or [`body`](Self::body) panics as a courier sends the datum, the
+/// run fails, as [`Malformed`](crate::Kind::Malformed) too, and the error names the task whose output it is.
+///
 /// # Examples
 /// A row of a grid, whose head is its number; the values leave from where they lie:
 /// ```
