@@ -30,7 +30,7 @@ impl Depot {
     /// Sends a parcel to all that get it, to many through some of them; says which receipts can be
     /// expected, if they are wanted.
     ///
-    /// A datum that panics as it is asked for its size or its bytes fails the run: see [`spoils`](Self::spoils).
+    /// A datum that panics as it is asked for its size or its bytes fails the run, and the error names its task.
     pub fn post(&mut self, mut parcel: Parcel, receipt: bool) -> Expected {
         let expected = self.send_to_all(&mut parcel, receipt);
         // However far that came: here may be the last who holds the data.
