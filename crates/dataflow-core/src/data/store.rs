@@ -208,11 +208,12 @@ impl<D: Datum> Store<D> {
             };
             (slot.version.replace(version), put)
         };
-        // Dropped after the lock was given back: it may ask for the lock to go home itself.
-        drop(replaced);
         if let Some((origin, shared)) = elsewhere {
             origin.fill(shared);
         }
+        // Dropped after the lock was given back: it may ask for the lock to go home itself. And last of all:
+        // it may panic.
+        drop(replaced);
         Some(put)
     }
 
@@ -445,6 +446,18 @@ mod tests {
             store.put(1, taken).unwrap();
             assert!((0..2).all(|slot| store.get(slot).is_some()));
         });
+    }
+
+    /// Its home stayed empty.
+    #[test]
+    fn a_version_put_elsewhere_is_at_home_too_though_what_it_replaces_panics() {
+        let store = Store::new("hooked", [Hooked::plain(), Hooked::plain()]);
+        let bad = Hooked::new(When::Dropped, || panic!("as told"));
+        store.put(1, Version::new(bad)).unwrap();
+        let taken = store.take(0).unwrap();
+        let put = catch_unwind(AssertUnwindSafe(|| store.put(1, taken)));
+        assert!(put.is_err(), "it panics as it is dropped");
+        assert!((0..2).all(|slot| store.get(slot).is_some()));
     }
 
     #[test]
