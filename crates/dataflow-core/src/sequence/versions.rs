@@ -51,6 +51,10 @@ struct Parked {
     others: BinaryHeap<Reverse<(u64, Word)>>,
 }
 
+/// A queue that has become empty keeps memory for no more than so many: a datum may live long after many have
+/// waited for it once.
+const KEPT: usize = 64;
+
 impl Parked {
     fn push(&mut self, required: u64, task: Word) {
         match self.in_order.back() {
@@ -66,21 +70,32 @@ impl Parked {
             && required <= finished
         {
             self.in_order.pop_front();
+            if self.in_order.is_empty() && self.in_order.capacity() > KEPT {
+                self.in_order = VecDeque::new();
+            }
             return Some(task);
         }
-        let Reverse((required, _)) = self.others.peek()?;
-        let comes = *required <= finished;
-        comes
-            .then(|| self.others.pop())
-            .flatten()
-            .map(|Reverse((_, task))| task)
+        let &Reverse((required, task)) = self.others.peek()?;
+        (required <= finished).then(|| {
+            pop(&mut self.others);
+            task
+        })
     }
+}
+
+/// The first of a heap, and its memory back with the last.
+fn pop<T: Ord>(heap: &mut BinaryHeap<T>) -> Option<T> {
+    let first = heap.pop();
+    if heap.is_empty() && heap.capacity() > KEPT {
+        *heap = BinaryHeap::new();
+    }
+    first
 }
 
 impl VersionsState {
     /// The right to commute is free: the most urgent of those that wait for it may try.
     fn wake_commuter(&mut self, woken: &mut Woken) {
-        woken.extend(self.commuters.pop().map(|(.., task)| task));
+        woken.extend(pop(&mut self.commuters).map(|(.., task)| task));
     }
 }
 
@@ -207,6 +222,38 @@ mod tests {
         assert_eq!(woken(8), [2, 5]);
         assert_eq!(woken(9), [6]);
         assert_eq!(woken(u64::MAX), []);
+    }
+
+    /// A datum kept the memory of the most that had ever waited for it.
+    #[test]
+    fn queues_that_many_have_waited_in_give_their_memory_back() {
+        let versions = Versions::new();
+        let n = 1000;
+        for task in 0..n {
+            // Every other one of those that wait for a version comes too late for the queue in order.
+            assert!(versions.park(2 - task % 2, task));
+            assert_eq!(versions.try_begin_commuting(), task == 0);
+            assert!(versions.wait_to_commute(task, (0, task)));
+        }
+        let room = || {
+            let state = lock(&versions.state);
+            let Parked { in_order, others } = &state.parked;
+            [
+                in_order.capacity(),
+                others.capacity(),
+                state.commuters.capacity(),
+            ]
+        };
+        assert!(
+            room().into_iter().all(|room| room >= n as usize / 2),
+            "{:?}",
+            room()
+        );
+        let mut woken = Woken::new();
+        (0..2).for_each(|required| versions.finish(required, false, &mut woken));
+        (0..n).for_each(|_| versions.end_commuting(&mut woken));
+        assert_eq!(woken.len(), 2 * n as usize);
+        assert_eq!(room(), [0; 3]);
     }
 }
 
