@@ -357,7 +357,11 @@ fn a_program_with_tasks_of_ranks_that_are_not_there_does_not_run() {
     let before = values(&store);
     let one = recorded(&[0, 1, 2, 1]).run(&Inline).unwrap_err();
     assert_eq!(one.kind(), Kind::NoSuchRank);
-    assert!(one.message().contains("3 of its tasks"), "{one}");
+    let text = "deals its tasks out to 3 ranks, and there are 1";
+    assert!(one.message().contains(text), "{one}");
+    // As any other space, which left them out silently.
+    let plain = dataflow_core::run(&recorded(&[0, 1, 2, 1]), &Inline).unwrap_err();
+    assert_eq!(plain.kind(), Kind::NoSuchRank, "{plain}");
     let across = |n_ranks, ranks: &[u32]| {
         let (ended, _) = on_ranks(n_ranks, (1, 8), |courier| {
             let on = Context::new(&Inline).across(courier);

@@ -38,6 +38,12 @@ impl<D> std::fmt::Debug for Home<'_, D> {
 ///
 /// # Examples
 /// See the [module's](super) example.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what a recorded task does with its data",
+    label = "no access, no tuple of at most eight, no `Vec` of `read`, of `write` or of `commute`",
+    note = "of a datum `h` of `Recorder::home` say `read(&h)`, `write(&h)` or `commute(&h)`",
+    note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`"
+)]
 pub trait HomeSet<'c, D: Datum>: Sealed {
     /// Turns data into what a body gets, in the shape of the set.
     #[doc(hidden)]

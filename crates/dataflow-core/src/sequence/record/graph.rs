@@ -8,6 +8,7 @@
 use super::super::held::Label;
 use super::accesses::{Loans, NamedAccess};
 use crate::data::{Datum, Store};
+use crate::engine::drop_quietly;
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::sync::held;
@@ -161,7 +162,7 @@ impl<'env, D: Datum> Graph<'env, D> {
     pub fn forget_gathered(&self) {
         self.gathered
             .iter()
-            .for_each(|gathered| _ = gathered.take());
+            .for_each(|gathered| drop_quietly(gathered.take()));
     }
 
     /// `flow` gets the version that `source` leaves.

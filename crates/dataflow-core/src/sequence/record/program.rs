@@ -50,6 +50,7 @@ pub struct Recorder<'c, 'env, D: Datum> {
 ///
 /// # Examples
 /// See [`Recorder`](Recorder#examples).
+#[must_use = "nothing is inserted until `task` is called"]
 pub struct Inserting<'r, 'c, 'env, D: Datum> {
     recorder: &'r Recorder<'c, 'env, D>,
     name: &'static str,

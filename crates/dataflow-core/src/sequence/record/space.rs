@@ -94,7 +94,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// its slot, [`Kind::NoSuchRank`] if it was recorded for several ranks and has tasks on others than the
     /// first.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
-        self.begin(1)?;
+        self.begin()?;
         match &self.order {
             Some(order) => replay::run(&self.graph, order, on),
             None => engine::run(self, on).map_err(|error| self.explained(error)),
@@ -112,38 +112,18 @@ impl<'env, D: Datum> Recorded<'env, D> {
     where
         D: Wire,
     {
-        match on.courier().n_ranks() {
-            1 => self.run(on),
-            n => {
-                self.begin(n)?;
-                engine::run_across(self, on).map_err(|error| self.explained(error))
-            }
+        if on.courier().n_ranks() == 1 {
+            return self.run(on);
         }
+        self.begin()?;
+        engine::run_across(self, on).map_err(|error| self.explained(error))
     }
 
-    /// A run begins, on so many ranks.
-    fn begin(&self, n_ranks: usize) -> Result<(), Error> {
+    /// A run begins.
+    fn begin(&self) -> Result<(), Error> {
         engine::refuse_inside_a_body()?;
         self.graph.forget_gathered();
-        self.refuse_fewer(n_ranks)
-    }
-
-    /// No task may belong to a rank that is not there: it would be left out.
-    fn refuse_fewer(&self, n_ranks: usize) -> Result<(), Error> {
-        let is_there = |rank: &Rank| (rank.0 as usize) < n_ranks;
-        let counts = self.counts.iter();
-        let elsewhere: u64 = counts
-            .filter(|(rank, _)| !is_there(rank))
-            .map(|(_, n)| n)
-            .sum();
-        if elsewhere == 0 {
-            return Ok(());
-        }
-        let text = format!(
-            "{} was recorded for {} ranks and runs on {n_ranks}: {elsewhere} of its tasks belong to the others",
-            self.graph.name, self.graph.n_ranks
-        );
-        Err(Error::new(Kind::NoSuchRank, None, text))
+        Ok(())
     }
 
     /// The same error, its tasks named as the program does; what a body says is its own.
@@ -224,6 +204,10 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
 
     fn describe(&self, about: &mut Description) {
         about.name(&self.graph.name);
+        // Of ranks without tasks none need be there.
+        if let Some((last, _)) = self.counts.last_key_value() {
+            about.ranks(u64::from(last.0) + 1);
+        }
         about.parameter("ranks", self.graph.n_ranks);
         for checkpoint in 0..CHECKPOINTS {
             let fingerprint = self.graph.fingerprints.get(checkpoint as usize);
