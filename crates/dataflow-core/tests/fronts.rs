@@ -225,6 +225,28 @@ fn a_run_that_was_cancelled_says_so_however_the_program_was_written() {
         assert_eq!(error.kind(), Kind::Cancelled, "{error}");
         assert!(error.message().starts_with("cancelled after 0"), "{error}");
     }
+    let error = scope(&on, |_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Cancelled, "{error}");
+}
+
+/// The task was in no queue, and a program that caught the panic waited for ever.
+#[test]
+fn a_datum_that_panics_when_asked_where_it_lies_names_the_task_that_accesses_it() {
+    #[derive(Clone, Debug)]
+    struct Nowhere;
+    impl Datum for Nowhere {
+        fn numa_node(&self) -> Option<usize> {
+            panic!("nowhere")
+        }
+    }
+    let error = scope(&Asking::default(), |s| {
+        let datum = s.datum(Nowhere);
+        s.name("asks").task(write(&datum), |_| ());
+    });
+    let error = error.unwrap_err();
+    let told = (error.kind(), error.task(), error.message());
+    let text = "task panicked: nowhere";
+    assert_eq!(told, (Kind::TaskPanicked, Some("asks 0"), text));
 }
 
 /// Tasks of a run that fails early and is cancelled later.

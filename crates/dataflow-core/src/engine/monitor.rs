@@ -60,7 +60,8 @@ impl Monitor {
 
     /// Ends all runs with this monitor, those under way and any later one, with an error.
     ///
-    /// Bodies that are running finish; no further task starts. A run on several ranks ends on all of them,
+    /// Bodies that are running finish; no further task starts, nor does the program of a scope. A run without
+    /// tasks has nothing that could be left out: it succeeds. A run on several ranks ends on all of them,
     /// by the monitor of any that has tasks left.
     pub fn cancel(&self) {
         let jobs = self.stop_all();

@@ -108,6 +108,8 @@ pub(super) fn run<P: Recursive>(
     });
     let seconds = start.elapsed().as_secs_f64();
     run.close_trace();
+    // Nobody has made the outermost call, if the run was stopped before.
+    drop_quietly(held(&run.first).take());
     let value = held(&run.value).take();
     match (run.common.ended(value.is_some(), on), value.flatten()) {
         (Ok(()), Some(value)) => Ok((value, run.common.report(on, seconds))),

@@ -3,7 +3,9 @@
 use super::level::Level;
 use super::run::{ScopeHand, ScopeRun};
 use super::scope::Scope;
-use crate::engine::{Begin, Job, Report, Visit, buried, drive, drop_quietly, refuse_too_deep};
+use crate::engine::{
+    Begin, Front, Job, Report, Visit, buried, drive, drop_quietly, refuse_too_deep,
+};
 use crate::error::Error;
 use crate::port::Executor;
 use crate::sync::held;
@@ -30,13 +32,16 @@ where
     let result = Mutex::new(None);
     let bell = Arc::default();
     let begin: Begin<'_, ScopeRun<'_, 'env>> = &|shared, visit| {
-        let first = taken(&program);
-        if let Some(program) = first {
+        if shared.is_stopped() {
+            return; // it was cancelled before it began
+        }
+        if let Some(program) = taken(&program) {
             let returned = run_program(shared, program, visit);
             *held(&result) = returned;
         }
     };
     drive(&shared, bell, begin, execute);
+    drop_quietly(taken(&program));
     let seconds = start.elapsed().as_secs_f64();
     let result = taken(&result);
     match (shared.ended(result.is_some(), seconds), result) {

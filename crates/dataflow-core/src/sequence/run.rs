@@ -608,11 +608,17 @@ impl<'env> TakenTask<'_, 'env> {
         }
     }
 
+    /// A datum that panics as it is asked has no place here. It is asked again when its task runs, which is
+    /// then the one that panicked; a task that is ready is queued in any case.
     #[cold]
     fn told_hint(&mut self) -> Hint {
         let mut pieces: SmallVec<[(usize, u64); 8]> = SmallVec::new();
-        self.task()
-            .pieces(&mut |node, bytes| pieces.push((node, bytes)));
+        let task = self.task();
+        let ask = || task.pieces(&mut |node, bytes| pieces.push((node, bytes)));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(ask)) {
+            drop_quietly(panic);
+            return Hint::None;
+        }
         most_bytes(pieces.iter().copied()).map_or(Hint::None, Hint::Node)
     }
 }
