@@ -452,6 +452,37 @@ fn of_several_errors_the_smallest_by_index_and_number_is_told_under_every_schedu
     }
 }
 
+/// Some were kept until others were reduced.
+#[test]
+fn a_datum_whose_reduction_has_ended_is_gone_with_its_handle_and_its_tasks() {
+    struct Counted<'l>(&'l AtomicUsize);
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    impl Reduce for Counted<'_> {
+        type Copy = u64;
+        fn neutral(&self) -> u64 {
+            0
+        }
+        fn merge(&mut self, _: u64) {}
+    }
+    let live = AtomicUsize::new(0);
+    scope(&Inline, |s| {
+        let last = s.handle(0);
+        for _ in 0..10 {
+            live.fetch_add(1, Ordering::Relaxed);
+            let datum = s.handle(Counted(&live));
+            s.task(reduce(&datum), |sum| *sum += 1);
+            s.task((read(&datum), write(&last)), |(_, last)| *last += 1);
+        }
+        assert_eq!(s.wait(&last, |last| *last), Some(10));
+        assert_eq!(live.load(Ordering::Relaxed), 0);
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_panic_and_a_handle_given_twice_name_the_task() {
     for on in executors() {
@@ -473,6 +504,11 @@ fn a_panic_and_a_handle_given_twice_name_the_task() {
         assert_eq!(
             (error.kind(), error.task()),
             (Kind::AccessedTwice, Some("twice 1"))
+        );
+        let text = error.to_string();
+        assert!(
+            text.starts_with("its accesses 0 and 1, counted from 0"),
+            "{text}"
         );
 
         let program = |_: &Scope<'_, '_>| -> u64 { panic!("in the program") };

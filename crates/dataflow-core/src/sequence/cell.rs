@@ -110,6 +110,8 @@ pub struct Series<T> {
 pub struct Open<T> {
     pub neutral: Arc<Cell<LazyCopy>>,
     pub copy: Arc<Cell<LazyCopy>>,
+    /// Counted from 0 in the order in which the scope's series were opened.
+    pub number: u64,
     /// How many tasks change the copy.
     pub n_tasks: usize,
     /// Merges the copy into the datum.

@@ -103,16 +103,22 @@ pub(super) trait Before<'env> {
     /// Names the next task, and gives it its number.
     fn label(&mut self, name: &'static str) -> Label;
 
-    /// Inserts the task of that label; `None` if it accesses a datum twice, which is an error.
-    fn insert(&mut self, label: Label, task: Option<Box<dyn InsertedTask + 'env>>);
+    /// Inserts the task of that label, unless it accesses a datum twice, which is an error.
+    fn insert(&mut self, label: Label, task: Result<Box<dyn InsertedTask + 'env>, Twice>);
 
-    /// Remembers a series that has just been opened.
-    fn close_at_the_end(&mut self, series: Box<dyn Close<'env> + 'env>);
+    /// Remembers a series that has just been opened, to close it at the end of the scope; answers its number.
+    fn opened(&mut self, series: Box<dyn Close<'env> + 'env>) -> u64;
+
+    /// The series of that number has been closed before.
+    fn closed(&mut self, number: u64);
 }
+
+/// The first two accesses of a task that are to the same datum, counted from 0.
+#[derive(Debug)]
+pub(super) struct Twice(pub u32, pub u32);
 
 /// A series that is to be closed at the end of its scope.
 pub(super) trait Close<'e> {
-    fn is_open(&self) -> bool;
     fn close(&self, ahead: &mut Ahead<'_, 'e>);
 }
 

@@ -213,6 +213,7 @@ impl<T: Send + Sync> Series<T> {
         of.series.is_open.store(false, Ordering::Relaxed);
         if let Some(open) = lock(&of.series.open).take() {
             open.insert_merge(of, ahead);
+            ahead.0.closed(open.number);
         }
     }
 }
@@ -233,10 +234,6 @@ impl<T: Send + Sync> Open<T> {
 }
 
 impl<'e, T: Send + Sync + 'e> Close<'e> for Arc<Cell<T>> {
-    fn is_open(&self) -> bool {
-        self.series.is_open()
-    }
-
     fn close(&self, ahead: &mut Ahead<'_, 'e>) {
         Series::close(self, ahead);
     }

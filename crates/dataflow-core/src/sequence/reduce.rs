@@ -83,13 +83,13 @@ impl<T: Reduce> Reduce for &mut T {
 }
 
 macro_rules! sums {
-    ($($number:ty),+) => {$(
+    ($($number:ty: $neutral:literal),+) => {$(
         /// By addition.
         impl Reduce for $number {
             type Copy = $number;
 
             fn neutral(&self) -> $number {
-                <$number>::default()
+                $neutral
             }
 
             fn merge(&mut self, copy: $number) {
@@ -98,7 +98,8 @@ macro_rules! sums {
         }
     )+};
 }
-sums!(u32, u64, usize, i32, i64, f32, f64);
+// 0.0 would change a datum that is −0.0.
+sums!(u32: 0, u64: 0, usize: 0, i32: 0, i64: 0, f32: -0.0, f64: -0.0);
 
 /// Element by element. Every copy has to keep the length of the vector that it is merged into: if a body
 /// makes it longer or shorter, the merge panics, and the scope ends with
@@ -168,7 +169,7 @@ impl<T: Reduce> Open<T> {
         T: 'e,
     {
         of.series.is_open.store(true, Ordering::Relaxed);
-        ahead.0.close_at_the_end(Box::new(of.clone()));
+        let number = ahead.0.opened(Box::new(of.clone()));
         let neutral: Arc<Cell<LazyCopy>> = Cell::new(None);
         let held = (
             Kept::<T, Read>::new(of),
@@ -180,6 +181,7 @@ impl<T: Reduce> Open<T> {
         Open {
             neutral,
             copy: Cell::new(None),
+            number,
             n_tasks: 0,
             merge: merge::<T>,
         }
@@ -288,6 +290,20 @@ impl<T: Reduce> Held for ReductionPlace<T> {
         match slot.as_mut().and_then(|copy| copy.downcast_mut()) {
             Some(copy) => copy,
             None => unreachable!("the first task of a group begins its copy"),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_what_a_number_begins_with_changes_not_even_a_negative_zero() {
+        for mut number in [-0.0f64, 0.0, 2.5] {
+            let before = number.to_bits();
+            number.merge(number.neutral());
+            assert_eq!(number.to_bits(), before);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::access::{AccessSet, Handle};
 use super::cell::{Holds, Series};
-use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend};
+use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend, Twice};
 use super::law::Mode;
 use super::run::{ScopeHand, ScopeRun, TaskWindow};
 use super::task::{Body, BodyOutcome, BodyTask, Heavy, Leaf};
@@ -11,6 +11,7 @@ use crate::engine::{Quiet, Visit, in_turn};
 use crate::error::Kind;
 use crate::port::Wants;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 /// Inserts tasks in program order; the scope ends when all of them have ended.
@@ -43,10 +44,10 @@ pub struct Scope<'c, 'env> {
 /// What changes with every insertion.
 struct Inserter<'h, 'env> {
     visit: Visit<'h, ScopeHand<'h, 'env>>,
-    /// Data with a series of reductions that was open when it was looked at last.
-    series: Vec<ToClose<'env>>,
-    /// How many of them there may be before those that are closed are sorted out.
-    many: usize,
+    /// Data with an open series of reductions, by the number of the series.
+    series: BTreeMap<u64, ToClose<'env>>,
+    /// Series that were opened.
+    opened: u64,
     window: TaskWindow,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: Vec<&'static str>,
@@ -88,8 +89,6 @@ pub struct Insertion<'s, 'c, 'env> {
 
 /// How often the tasks of a window are counted, in insertions.
 const EVERY: u64 = 64;
-/// Open series that are remembered without looking whether they still are.
-const FEW_SERIES: usize = 16;
 
 impl<'c, 'env> Scope<'c, 'env> {
     pub(super) fn new(
@@ -98,8 +97,8 @@ impl<'c, 'env> Scope<'c, 'env> {
     ) -> Self {
         let inserter = Inserter {
             visit,
-            series: Vec::new(),
-            many: FEW_SERIES,
+            series: BTreeMap::new(),
+            opened: 0,
             window: TaskWindow::default(),
             classes: Vec::new(),
         };
@@ -113,7 +112,7 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// The program has returned: what is open is closed, unless the run is stopped.
     pub(super) fn end(&self) {
         let mut inserter = self.inserter.borrow_mut();
-        if inserter.series.iter().any(|series| series.is_open()) && self.shared.drops() {
+        if !inserter.series.is_empty() && self.shared.drops() {
             return;
         }
         let series = std::mem::take(&mut inserter.series);
@@ -123,13 +122,13 @@ impl<'c, 'env> Scope<'c, 'env> {
             priority: 0,
         };
         let mut ahead = Ahead(&mut inserting);
-        in_turn(series, |series| series.close(&mut ahead));
+        in_turn(series, |(_, series)| series.close(&mut ahead));
     }
 
     /// The visit of the inserting worker, at the end; and what may be the last to know reduced data.
     pub(super) fn into_parts(self) -> (Visit<'c, ScopeHand<'c, 'env>>, Quiet<ToClose<'env>>) {
         let Inserter { visit, series, .. } = self.inserter.into_inner();
-        (visit, Quiet(series))
+        (visit, Quiet(series.into_values().collect()))
     }
 
     /// Whether no further task of this scope will start: because one has panicked, a fault of the
@@ -425,14 +424,16 @@ impl<'env> Insert<'_, '_, 'env> {
     fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
         let label = self.label(name);
         match BodyTask::new(label, held, body) {
-            Some(task) => self.shared.insert(Box::new(task), &mut self.inserter.visit),
-            None => self.refuse(label),
+            Ok(task) => self.shared.insert(Box::new(task), &mut self.inserter.visit),
+            Err(twice) => self.refuse(label, twice),
         }
     }
 
     #[cold]
-    fn refuse(&self, label: Label) {
-        let text = "a task accesses the same handle twice (once is allowed)";
+    fn refuse(&self, label: Label, Twice(first, second): Twice) {
+        let text = format!(
+            "its accesses {first} and {second}, counted from 0, are to the same handle (once is allowed)"
+        );
         self.shared.fail(Kind::AccessedTwice, Some(label), text);
     }
 }
@@ -455,20 +456,23 @@ impl<'env> Before<'env> for Insert<'_, '_, 'env> {
         }
     }
 
-    fn insert(&mut self, label: Label, task: Option<Box<dyn InsertedTask + 'env>>) {
+    fn insert(&mut self, label: Label, task: Result<Box<dyn InsertedTask + 'env>, Twice>) {
         match task {
-            Some(task) => self.shared.insert(task, &mut self.inserter.visit),
-            None => self.refuse(label),
+            Ok(task) => self.shared.insert(task, &mut self.inserter.visit),
+            Err(twice) => self.refuse(label, twice),
         }
     }
 
-    fn close_at_the_end(&mut self, series: ToClose<'env>) {
-        let open = &mut self.inserter.series;
-        if open.len() >= self.inserter.many {
-            open.retain(|series| series.is_open());
-            self.inserter.many = FEW_SERIES.max(2 * open.len());
-        }
-        open.push(series);
+    fn opened(&mut self, series: ToClose<'env>) -> u64 {
+        let number = self.inserter.opened;
+        self.inserter.opened += 1;
+        self.inserter.series.insert(number, series);
+        number
+    }
+
+    fn closed(&mut self, number: u64) {
+        // Whoever closes it has the datum: that is not dropped here.
+        self.inserter.series.remove(&number);
     }
 }
 

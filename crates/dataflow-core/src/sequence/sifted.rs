@@ -5,6 +5,7 @@
 //! program alone: copies are merged in the order of insertion.
 
 use super::reduce::Reduce;
+use crate::engine::drop_quietly;
 use crate::error::TaskError;
 
 /// Bad records that are kept with their errors; more are counted.
@@ -126,8 +127,19 @@ impl<C> Sieve<C> {
 
 impl RecordTally {
     fn keep(&mut self, bad: impl IntoIterator<Item = Bad>) {
-        let room = NAMED.saturating_sub(self.bad.len());
-        self.bad.extend(bad.into_iter().take(room));
+        for bad in bad {
+            match self.bad.len() < NAMED {
+                true => self.bad.push(bad),
+                false => drop_quietly(bad),
+            }
+        }
+    }
+}
+
+impl Drop for RecordTally {
+    /// Errors are foreign, each by itself.
+    fn drop(&mut self) {
+        self.bad.drain(..).for_each(drop_quietly);
     }
 }
 
@@ -139,10 +151,10 @@ impl<T: Reduce> Reduce for Sifted<T> {
         Sieve { copy, tally }
     }
 
-    fn merge(&mut self, sieve: Self::Copy) {
+    fn merge(&mut self, mut sieve: Self::Copy) {
         self.good.merge(sieve.copy);
         self.tally.n_good += sieve.tally.n_good;
         self.tally.n_bad += sieve.tally.n_bad;
-        self.tally.keep(sieve.tally.bad);
+        self.tally.keep(std::mem::take(&mut sieve.tally.bad));
     }
 }

@@ -1,6 +1,6 @@
 //! A task of a sequence: its name, its body, and its accesses, which [wait](super::waiting).
 
-use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, Wait};
+use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, Twice, Wait};
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
@@ -122,10 +122,13 @@ pub(super) struct BodyTask<H: Held, B> {
 }
 
 impl<H: Held, B> BodyTask<H, B> {
-    /// Inserts the accesses; `None` if two are to the same datum.
-    pub fn new(label: Label, held: H, body: B) -> Option<Self> {
+    /// Inserts the accesses.
+    ///
+    /// # Errors
+    /// Two are to the same datum.
+    pub fn new(label: Label, held: H, body: B) -> Result<Self, Twice> {
         let (waiting, body) = (Waiting::insert(held)?, Some(body));
-        Some(BodyTask {
+        Ok(BodyTask {
             label,
             waiting,
             body,

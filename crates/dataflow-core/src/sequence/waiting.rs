@@ -4,11 +4,12 @@
 //! task goes through it five times.
 
 use super::cell::Shown;
-use super::held::{Held, Label, Wait};
+use super::held::{Held, Label, Twice, Wait};
 use super::law::Mode;
 use super::versions::Woken;
 use crate::port::Word;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// See the [module](self).
 pub(super) struct Waiting<H> {
@@ -33,17 +34,38 @@ pub(super) fn names_one_twice<T: Ord>(seen: &mut [T]) -> bool {
     seen.windows(2).any(|pair| pair[0] == pair[1])
 }
 
+impl Twice {
+    /// Of a task of which two are.
+    #[cold]
+    fn of(held: &impl Held) -> Self {
+        let mut named: HashMap<*const (), u32> = HashMap::new();
+        let mut twice = None;
+        let mut at = 0;
+        held.each_named(&mut |place| {
+            let first = *named.entry(place).or_insert(at);
+            if first < at && twice.is_none() {
+                twice = Some(Twice(first, at));
+            }
+            at += 1;
+        });
+        twice.unwrap_or_else(|| unreachable!("two accesses are to the same datum"))
+    }
+}
+
 impl<H: Held> Waiting<H> {
-    /// Inserts the accesses; `None` if two are to the same datum.
+    /// Inserts the accesses.
+    ///
+    /// # Errors
+    /// Two are to the same datum.
     #[inline]
-    pub fn insert(mut held: H) -> Option<Self> {
+    pub fn insert(mut held: H) -> Result<Self, Twice> {
         let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
         held.each_named(&mut |place| seen.push(place));
         if names_one_twice(&mut seen) {
-            return None;
+            return Err(Twice::of(&held));
         }
         held.insert();
-        Some(Waiting {
+        Ok(Waiting {
             held: Some(held),
             passed: 0,
             waited: None,
