@@ -50,7 +50,8 @@ pub struct Numa {
     pub remote_byte: f64,
     /// Time between two looks that an idle worker with patience left makes by itself. When another worker
     /// begins or ends a task it may look as well, in no time, and every look counts as a round: so many
-    /// rounds are the longest that patience lasts.
+    /// rounds are the longest that patience lasts. With a user's scheduler it is as
+    /// [there](dataflow_numa::simulate::Costs::round).
     pub round: Duration,
 }
 

@@ -188,6 +188,14 @@ impl Crew {
         std::iter::once(self.numa_node(worker)).chain(others.copied())
     }
 
+    /// The NUMA nodes with workers, by their distance to the first.
+    pub(crate) fn crewed(&self) -> Box<[usize]> {
+        let is_crewed = |node: &usize| !self.workers_on(*node).is_empty();
+        let mut crewed: Vec<usize> = (0..self.n_numa_nodes()).filter(is_crewed).collect();
+        crewed.sort_by_key(|&node| (node != 0, self.distance(node, 0), node));
+        crewed.into()
+    }
+
     /// By NUMA node: those whose workers take from it, itself first, then by their distance to it.
     pub(crate) fn takers(&self) -> Box<[Box<[usize]>]> {
         let mut takers = vec![Vec::new(); self.n_numa_nodes()];

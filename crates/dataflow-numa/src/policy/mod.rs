@@ -222,6 +222,11 @@ impl Policy {
         }
     }
 
+    /// Whether the queues are the user's own.
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.queues, Queueing::Custom(_))
+    }
+
     /// Whether all workers can take all tasks.
     pub(crate) fn reaches_all(&self) -> bool {
         self.reach == Reach::All || matches!(self.queues, Queueing::Shared(_) | Queueing::Custom(_))

@@ -74,7 +74,11 @@ impl Queues {
 
     /// Whether a word lies where the worker may take it.
     pub fn has_words_for(&self, worker: usize, crew: &Crew) -> bool {
-        crew.reach(worker).any(|node| self.has_words_on(node, crew))
+        match &self.kind {
+            // It lies on all nodes: one question is enough.
+            Arrangement::Custom(queue) => queue.has_words(),
+            _ => crew.reach(worker).any(|node| self.has_words_on(node, crew)),
+        }
     }
 
     /// In virtual time, where no task runs and a worker has looked in vain, or all have for long enough: what

@@ -7,6 +7,11 @@
 //! One worker acts at a time, and says before time passes that it does. Then idle workers that may take
 //! what is queued try, the nearest first, as the sleep protocol would wake them: the one that finds a task has it
 //! in hand and is woken for it, so nobody is woken in vain.
+//!
+//! What a user's queue answers is the user's affair: it may have a task for this worker and none for that,
+//! or have it only after so many looks. So while something is queued, every idle worker looks: after each
+//! [round](Lanes::new), then ever more seldom, but at the next round whenever anyone has queued or got
+//! something. Else such workers would look a million times while a task of a second runs.
 
 use crate::crew::Crew;
 use crate::place::Place;
@@ -60,7 +65,8 @@ pub struct Lanes {
 struct Plan {
     crew: Crew,
     policy: Policy,
-    /// By NUMA node: the nodes whose workers may take from it, the nearest first.
+    /// By NUMA node: the nodes whose workers may take from it, the nearest first. A user's queue lies on
+    /// all nodes: then all that have workers, once.
     takers: Box<[Box<[usize]>]>,
     round: Duration,
     /// By NUMA node, from there to each other: seconds that a byte takes longer.
@@ -105,6 +111,17 @@ struct Left {
     has_visited: bool,
 }
 
+/// For whom time is about to pass.
+enum Begins {
+    /// Who was woken for this task: all others have just been asked.
+    WhatItWasCalledFor,
+    ATask,
+    /// Who waits inside; whether it has got or queued a task since it last did.
+    ToWait {
+        has_exchanged: bool,
+    },
+}
+
 /// Who rests.
 struct Resting {
     /// By NUMA node, the latest last.
@@ -132,11 +149,23 @@ struct RestingWorker {
     is_busy: bool,
     /// Whether time passes for it because it waits inside for others.
     waits: bool,
+    /// How often it has resolved to look again by itself since it had a task.
+    looks: u32,
+    /// Whether it has got or queued a task since it last rested or waited.
+    has_exchanged: bool,
+    /// Whether it was only woken to be told when to look again.
+    is_told: bool,
 }
+
+/// So often a worker looks again after a round, before it looks more seldom.
+const OFTEN: u32 = 100;
+/// Then it waits twice as long each time, so often.
+const DOUBLED: u32 = 10;
 
 impl Lanes {
     /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
-    /// every `round`. A byte of another NUMA node takes `remote_byte` seconds longer for every 10 by which
+    /// every `round`; and with a user's scheduler that has tasks and gives them none, a hundred times, then ever
+    /// more seldom, up to 1,024 rounds apart, until anyone has queued or got a task. A byte of another NUMA node takes `remote_byte` seconds longer for every 10 by which
     /// that is farther than the own one: what SLIT calls the time of a local access; finite, and 0
     /// at least.
     ///
@@ -160,7 +189,10 @@ impl Lanes {
         let row = |from| (0..n_nodes).map(|to| farther(from, to)).collect();
         Lanes::on(Arc::new(Plan {
             farther: (0..n_nodes).map(row).collect(),
-            takers: crew.takers(),
+            takers: match policy.is_custom() {
+                true => [crew.crewed()].into(),
+                false => crew.takers(),
+            },
             policy: policy.clone(),
             round: round.max(Duration::from_nanos(1)),
             crew,
@@ -248,10 +280,15 @@ impl Lanes {
     /// Time is about to pass for a worker that has begun a task, or waits in the midst of one: says by
     /// `wake` who is to be woken.
     pub fn pass(&self, worker: usize, now: Duration, wake: &mut dyn FnMut(usize)) {
-        if !self
-            .resting()
-            .begins(worker, self.plan.crew.numa_node(worker))
-        {
+        let (node, is_custom) = (self.plan.crew.numa_node(worker), self.is_custom());
+        let begins = self.resting().begins(worker, node);
+        let asks = match begins {
+            Begins::WhatItWasCalledFor => false,
+            // A user's queue is as it was when the others looked.
+            Begins::ToWait { has_exchanged } => has_exchanged || !is_custom,
+            Begins::ATask => true,
+        };
+        if asks {
             self.call(now, wake);
         }
     }
@@ -271,19 +308,25 @@ impl Lanes {
             Rest::ComesIn
         };
         let before = self.resting().asks(worker);
+        let is_wanted = is_wanted || self.has_in_hand(worker);
+        if before.is_told && before.rests && !before.has_looked && !is_wanted {
+            // If that is now, then after all that was to happen now.
+            return Rest::Sleeps(before.looks_at.map(|at| at.saturating_sub(now)));
+        }
         let is_time = before.looks_at.is_some_and(|at| at <= now);
         let looks_again = before.rests && !before.has_looked && is_time;
         if is_time {
             self.resting().sleepers[worker].looks_at = None;
         }
-        if is_wanted || looks_again || self.has_in_hand(worker) {
+        if is_wanted || looks_again {
             return comes(&mut self.resting());
         }
         // Also one that was called for mail which another has taken in meanwhile.
         if !before.rests {
             self.lies_down(worker, now);
         }
-        if before.has_looked {
+        // A user's queue is as it was when the others looked, if nothing was exchanged.
+        if before.has_looked && (before.has_exchanged || !self.is_custom()) {
             let mut others = |woken| {
                 if woken != worker {
                     wake(woken)
@@ -341,10 +384,25 @@ impl Lanes {
         let waits = self.queues.has_words_for(worker, &self.plan.crew);
         let mut resting = self.resting();
         resting.lies_down(worker, self.plan.crew.numa_node(worker));
-        let looks_at = &mut resting.sleepers[worker].looks_at;
-        if looks_at.is_none() {
-            *looks_at = waits.then(|| now.saturating_add(self.plan.round));
+        let sleeper = &mut resting.sleepers[worker];
+        let looks_at = &mut sleeper.looks_at;
+        if looks_at.is_none() && waits {
+            *looks_at = Some(now.saturating_add(self.pause(sleeper.looks)));
+            sleeper.looks += 1;
         }
+    }
+
+    /// How long a worker waits that has resolved to look again so often since it had a task.
+    fn pause(&self, looks: u32) -> Duration {
+        let doubled = match self.is_custom() {
+            true => looks.saturating_sub(OFTEN).min(DOUBLED),
+            false => 0,
+        };
+        self.plan.round.saturating_mul(1 << doubled)
+    }
+
+    fn is_custom(&self) -> bool {
+        self.plan.policy.is_custom()
     }
 
     /// Lets idle workers try for what is queued where they may take it.
@@ -374,6 +432,11 @@ impl Lanes {
                     break;
                 }
             }
+        }
+        if self.is_custom() && has_words(0) {
+            let round = self.plan.round;
+            let told = self.resting().look_at_next_round(now, round);
+            told.into_iter().for_each(wake);
         }
     }
 
@@ -432,6 +495,15 @@ impl Lanes {
     }
 }
 
+/// What is left of a time after whole rounds, of which it is longer than one.
+fn remainder(time: Duration, round: Duration) -> Duration {
+    let left = time.as_nanos() % round.as_nanos();
+    // Shorter than the round.
+    round.min(Duration::from_nanos(
+        u64::try_from(left).unwrap_or(u64::MAX),
+    ))
+}
+
 /// Seconds in whole nanoseconds; none if they are fewer than 0, the longest time there is if they are more.
 pub(super) fn nanoseconds(seconds: f64) -> Duration {
     Duration::from_nanos((seconds * 1e9).round() as u64)
@@ -484,12 +556,38 @@ impl Resting {
         for_roots
     }
 
-    /// It has begun a task, or waits; whether it is the task for which it was woken.
-    fn begins(&mut self, worker: usize, node: usize) -> bool {
+    /// It has begun a task, or waits.
+    fn begins(&mut self, worker: usize, node: usize) -> Begins {
         let waits = std::mem::take(&mut self.sleepers[worker].waits);
         self.is_busy(worker, !waits);
         self.gets_up(worker, node);
-        std::mem::take(&mut self.sleepers[worker].was_called)
+        let sleeper = &mut self.sleepers[worker];
+        match std::mem::take(&mut sleeper.was_called) {
+            true => Begins::WhatItWasCalledFor,
+            false if waits => Begins::ToWait {
+                has_exchanged: std::mem::take(&mut sleeper.has_exchanged),
+            },
+            false => Begins::ATask,
+        }
+    }
+
+    /// What is queued has changed, and no worker that was asked got any of it: all that rest look at the
+    /// next of their rounds. Those to tell, in the order in which they came to rest.
+    fn look_at_next_round(&mut self, now: Duration, round: Duration) -> Vec<usize> {
+        let mut told = Vec::new();
+        for &worker in self.on.iter().flatten() {
+            let sleeper = &mut self.sleepers[worker];
+            let looks_at = match sleeper.looks_at {
+                Some(at) if at.saturating_sub(now) <= round => continue,
+                // Its rounds go on while it does not look.
+                Some(at) => now + remainder(at - now, round),
+                None => now.saturating_add(round),
+            };
+            (sleeper.looks_at, sleeper.is_told) = (Some(looks_at), true);
+            told.push(worker);
+        }
+        told.sort_by_key(|&worker| self.sleepers[worker].since);
+        told
     }
 
     /// Whether it has a task, in hand or begun.
@@ -498,13 +596,15 @@ impl Resting {
         self.n_busy = self.n_busy + usize::from(is_so) - usize::from(was_so);
         if is_so {
             self.in_vain = 0;
+            self.sleepers[worker].looks = 0;
         }
     }
 
     /// It asks what to do: how it was before.
     fn asks(&mut self, worker: usize) -> RestingWorker {
-        let before = self.sleepers[worker];
-        self.sleepers[worker].has_looked = false;
+        let sleeper = &mut self.sleepers[worker];
+        let before = *sleeper;
+        (sleeper.has_looked, sleeper.has_exchanged, sleeper.is_told) = (false, false, false);
         before
     }
 
@@ -535,9 +635,20 @@ struct LentLane<'l> {
 impl LentLane<'_> {
     /// Others may take what it queues, also if it finds nothing itself.
     fn queues(&self) {
+        self.exchanges();
         if self.for_roots {
             self.lanes.resting().sleepers[self.worker()].has_looked = true;
         }
+    }
+
+    fn exchanges(&self) {
+        if self.lanes.is_custom() {
+            self.lanes.resting().sleepers[self.worker()].has_exchanged = true;
+        }
+    }
+
+    fn gets(&self, word: Option<Word>) -> Option<Word> {
+        word.inspect(|_| self.exchanges())
     }
 }
 
@@ -556,9 +667,12 @@ impl Lane for LentLane<'_> {
             Some((word, stolen)) => {
                 self.has_helped = stolen;
                 self.lanes.resting().sleepers[self.worker()].was_called = true;
-                Some(word)
+                self.gets(Some(word))
             }
-            None => self.lane.pop(),
+            None => {
+                let word = self.lane.pop();
+                self.gets(word)
+            }
         }
     }
 
@@ -567,7 +681,8 @@ impl Lane for LentLane<'_> {
         if self.for_roots && self.lanes.resting().sleepers[self.worker()].rests {
             return None;
         }
-        self.lane.steal()
+        let word = self.lane.steal();
+        self.gets(word)
     }
 
     fn has_helped(&mut self) -> bool {

@@ -60,7 +60,9 @@ pub struct Costs {
     pub remote_byte: f64,
     /// Seconds between two looks that an idle worker with patience makes by itself. When another worker
     /// begins or ends a task it may look as well, in no time, and every look counts as a round of its
-    /// patience: so many rounds are the longest that it lasts.
+    /// patience: so many rounds are the longest that it lasts. Who is given nothing by a user's
+    /// [scheduler](crate::policy::Scheduler) that has tasks looks again a hundred times, then ever more seldom, up to
+    /// 1,024 rounds apart, and at the next round once anyone has queued or got a task.
     pub round: f64,
     /// Where a task goes whose inputs are equally large.
     pub ties: Ties,
