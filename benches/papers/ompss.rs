@@ -115,10 +115,14 @@ fn hops(from: usize, to: usize) -> usize {
     }
 }
 
-const POLICIES: [(&str, &str); 3] = [
+/// The first is what this runtime does; then those that the paper compares with its own; then that one: a
+/// queue a node, and thefts only from adjacent nodes, after a delay. What the paper says of its own is
+/// compared with the first.
+const POLICIES: [(&str, &str); 4] = [
     ("stealing", "distance,patience=20"),
     ("oblivious", "oblivious"),
     ("no stealing", "distance-no-steal"),
+    ("adjacent", "priority,adjacent,keep=0,patience=20"),
 ];
 
 /// A made-up `/sys/devices/system`, removed when dropped.
@@ -225,7 +229,7 @@ impl System {
         Ok(Curve { name, points })
     }
 
-    /// The factorisation, or the inversion, under the three policies.
+    /// The factorisation, or the inversion, under each policy.
     pub fn figure(&self, is_inverse: bool, quick: bool) -> Outcome<Figure> {
         let step = if quick { 4 } else { 1 };
         let curves = POLICIES
@@ -247,7 +251,9 @@ impl System {
             findings.push(Finding::level(&of, *ahead, levels[0] / levels[other + 1]));
         }
         let first = curves[0].points.iter();
-        let others = curves[1..].iter().flat_map(|curve| &curve.points);
+        let others = curves[1..=self.ahead.len()]
+            .iter()
+            .flat_map(|curve| &curve.points);
         let at = |x: f64| {
             first
                 .clone()
