@@ -12,6 +12,10 @@ use dataflow_core::{Error, Report, run, run_across};
 impl Runtime {
     /// Runs all tasks of a space on this rank alone.
     ///
+    /// A body may begin a run of its own here. It must not wait for one that another thread begins on the
+    /// same workers: such a run is served when a worker finds nothing to do in those before it, and if all
+    /// are in bodies that wait for it, both wait for ever, and nothing says so.
+    ///
     /// # Errors
     /// As [`dataflow_core::run`].
     pub fn run<S: TaskSpace>(&self, space: &S) -> Result<Report, Error> {
