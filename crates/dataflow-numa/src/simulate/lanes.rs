@@ -164,10 +164,10 @@ const DOUBLED: u32 = 10;
 
 impl Lanes {
     /// Empty queues, and workers at these places of a machine, all at rest. With patience they look again
-    /// every `round`; and with a user's scheduler that has tasks and gives them none, a hundred times, then ever
-    /// more seldom, up to 1,024 rounds apart, until anyone has queued or got a task. A byte of another NUMA node takes `remote_byte` seconds longer for every 10 by which
-    /// that is farther than the own one: what SLIT calls the time of a local access; finite, and 0
-    /// at least.
+    /// every `round`; and with a user's scheduler that has tasks and gives them none, a hundred times, then
+    /// ever more seldom, up to 1,024 rounds apart, until anyone has queued or got a task. A byte of another
+    /// NUMA node takes `remote_byte` seconds longer for every 10 by which that is farther than the own one:
+    /// what SLIT calls the time of a local access; finite, and 0 at least.
     ///
     /// # Panics
     /// If a place is on a NUMA node that the topology has not.
