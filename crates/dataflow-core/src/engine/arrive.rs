@@ -8,13 +8,14 @@ use super::hand::Hand;
 use super::pending::Near;
 use super::release::{EdgeList, doubled};
 use super::slots::set;
-use super::{ReadyTask, Run, Slots};
-use crate::data::Store;
+use super::{ReadyTask, Run, Slots, buried, drop_quietly};
+use crate::data::{Datum, Store, Version};
 use crate::error::Kind;
 use crate::port::{Arrival, Hint, Line};
 use crate::space::{Successors, TaskSpace};
 use crate::trace::Track;
 use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
@@ -72,8 +73,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             self.note(source, &arrival, there, track);
         }
         let poisoned = arrival.poisoned;
-        let slots = self.unload(source, arrival)?;
-        self.hand_out((source, poisoned), edges, slots, visit);
+        let goods = self.unload(source, arrival)?;
+        self.hand_out((source, poisoned), edges, goods, visit);
         Ok(())
     }
 
@@ -121,9 +122,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         &self,
         (source, poisoned): ReadyTask<S>,
         edges: EdgeList<S>,
-        mut slots: Slots<S::Datum>,
+        mut goods: Unloaded<S::Datum>,
         visit: &mut Visit<'_, Hand<S>>,
     ) {
+        let slots = &mut goods.0;
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
         edges.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         let mut near = Near::default();
@@ -151,21 +153,34 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// The data of an arrival, each in its place.
-    fn unload(&self, source: S::Task, arrival: Arrival) -> Result<Slots<S::Datum>, String> {
-        let mut slots = Slots::new();
+    fn unload(&self, source: S::Task, arrival: Arrival) -> Result<Unloaded<S::Datum>, String> {
+        let mut unloaded = Unloaded(Slots::new());
         for (flow, goods) in arrival.flows {
             let datum = match (goods, &self.abroad) {
                 (Some(goods), Some(abroad)) => {
                     let bytes = goods.body.length();
-                    let datum = (abroad.codec.unload)(goods);
-                    let datum = datum.map_err(|text| format!("flow {flow} of {source:?}: {text}"));
-                    Some(crate::data::Version::came(datum?, bytes))
+                    let unload = || (abroad.codec.unload)(goods);
+                    // Foreign: where it panics, nobody else knows whose datum it was.
+                    let datum = catch_unwind(AssertUnwindSafe(unload))
+                        .unwrap_or_else(|panic| Err(format!("panicked: {}", buried(panic))))
+                        .map_err(|text| format!("flow {flow} of {source:?}: {text}"));
+                    Some(Version::came(datum?, bytes))
                 }
                 _ => None,
             };
-            set(&mut slots, usize::from(flow), datum);
+            set(&mut unloaded.0, usize::from(flow), datum);
         }
-        Ok(slots)
+        Ok(unloaded)
+    }
+}
+
+/// The data of an arrival, by flow. What is left of them when one cannot be unpacked, or a space panics, is
+/// dropped quietly, each by itself.
+struct Unloaded<D: Datum>(Slots<D>);
+
+impl<D: Datum> Drop for Unloaded<D> {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(drop_quietly);
     }
 }
 
