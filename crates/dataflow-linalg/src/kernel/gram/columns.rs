@@ -5,6 +5,7 @@
 //! it depends on its two columns alone, not on those beside them.
 
 use super::place;
+use super::soon::Soon;
 use pulp::{Arch, Simd, WithSimd};
 use std::array;
 
@@ -14,22 +15,11 @@ pub(crate) const PANEL: usize = 128;
 const ROWS: usize = 3;
 const COLS: usize = 4;
 
-/// Columns of f64, one after the other.
-#[derive(Clone, Copy)]
-pub(crate) struct ColumnsView<'a> {
-    /// The elements of all columns.
-    pub elements: &'a [f64],
-    /// From a column to the next.
-    pub stride: usize,
-    /// How many columns there are.
-    pub count: usize,
-}
-
 /// Adds to `sums` the products of columns i ≤ j with i < `left` over the first `rows` rows, a
 /// multiple of [`PANEL`].
 ///
 /// 2 flops for each row and pair. Of sums there are [`place`]`(left, left, count)`.
-pub(crate) fn add_products(columns: ColumnsView<'_>, rows: usize, left: usize, sums: &mut [f64]) {
+pub(crate) fn add_products(columns: &[&[f64]], rows: usize, left: usize, sums: &mut [f64]) {
     for top in (0..rows).step_by(PANEL) {
         let panel = RowsOfColumns { columns, top };
         Arch::new().dispatch(Products { panel, left, sums });
@@ -39,8 +29,27 @@ pub(crate) fn add_products(columns: ColumnsView<'_>, rows: usize, left: usize, s
 /// Some rows of all columns.
 #[derive(Clone, Copy)]
 struct RowsOfColumns<'a> {
-    columns: ColumnsView<'a>,
+    columns: &'a [&'a [f64]],
     top: usize,
+}
+
+impl<'a> RowsOfColumns<'a> {
+    #[inline(always)]
+    fn column(self, k: usize) -> &'a [f64] {
+        &self.columns[k][self.top..][..PANEL]
+    }
+
+    /// The rows of a column that come next, if there are as many.
+    #[inline(always)]
+    fn soon<S: Simd>(self, k: usize) -> Soon {
+        let at_hand = self.column(0);
+        let next = self
+            .columns
+            .get(k)
+            .and_then(|column| column.get(self.top + PANEL..));
+        let next = next.filter(|next| next.len() >= PANEL);
+        Soon::of(next.unwrap_or_default(), size_of::<S::f64s>(), at_hand)
+    }
 }
 
 struct Products<'a> {
@@ -54,23 +63,25 @@ impl WithSimd for Products<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let (panel, sums, count) = (self.panel, self.sums, self.panel.columns.count);
+        let (panel, sums, count) = (self.panel, self.sums, self.panel.columns.len());
+        let mut blocks = 0..;
         for i in (0..self.left).step_by(ROWS) {
-            for j in (i..count).step_by(COLS) {
+            for (j, asked) in (i..count).step_by(COLS).zip(&mut blocks) {
+                let soon = panel.soon::<S>(asked);
                 // Called by name each: a pointer would lose the vector instructions.
                 match (ROWS.min(self.left - i), COLS.min(count - j)) {
-                    (1, 1) => block::<S, 1, 1>(simd, panel, (i, j), sums),
-                    (1, 2) => block::<S, 1, 2>(simd, panel, (i, j), sums),
-                    (1, 3) => block::<S, 1, 3>(simd, panel, (i, j), sums),
-                    (1, _) => block::<S, 1, COLS>(simd, panel, (i, j), sums),
-                    (2, 1) => block::<S, 2, 1>(simd, panel, (i, j), sums),
-                    (2, 2) => block::<S, 2, 2>(simd, panel, (i, j), sums),
-                    (2, 3) => block::<S, 2, 3>(simd, panel, (i, j), sums),
-                    (2, _) => block::<S, 2, COLS>(simd, panel, (i, j), sums),
-                    (_, 1) => block::<S, ROWS, 1>(simd, panel, (i, j), sums),
-                    (_, 2) => block::<S, ROWS, 2>(simd, panel, (i, j), sums),
-                    (_, 3) => block::<S, ROWS, 3>(simd, panel, (i, j), sums),
-                    (_, _) => block::<S, ROWS, COLS>(simd, panel, (i, j), sums),
+                    (1, 1) => block::<S, 1, 1>(simd, panel, (i, j), soon, sums),
+                    (1, 2) => block::<S, 1, 2>(simd, panel, (i, j), soon, sums),
+                    (1, 3) => block::<S, 1, 3>(simd, panel, (i, j), soon, sums),
+                    (1, _) => block::<S, 1, COLS>(simd, panel, (i, j), soon, sums),
+                    (2, 1) => block::<S, 2, 1>(simd, panel, (i, j), soon, sums),
+                    (2, 2) => block::<S, 2, 2>(simd, panel, (i, j), soon, sums),
+                    (2, 3) => block::<S, 2, 3>(simd, panel, (i, j), soon, sums),
+                    (2, _) => block::<S, 2, COLS>(simd, panel, (i, j), soon, sums),
+                    (_, 1) => block::<S, ROWS, 1>(simd, panel, (i, j), soon, sums),
+                    (_, 2) => block::<S, ROWS, 2>(simd, panel, (i, j), soon, sums),
+                    (_, 3) => block::<S, ROWS, 3>(simd, panel, (i, j), soon, sums),
+                    (_, _) => block::<S, ROWS, COLS>(simd, panel, (i, j), soon, sums),
                 }
             }
         }
@@ -81,19 +92,18 @@ impl WithSimd for Products<'_> {
 #[inline(always)]
 fn block<S: Simd, const I: usize, const J: usize>(
     simd: S,
-    RowsOfColumns { columns, top }: RowsOfColumns<'_>,
+    panel: RowsOfColumns<'_>,
     (i, j): (usize, usize),
+    mut soon: Soon,
     sums: &mut [f64],
 ) {
-    let column = |k: usize| {
-        let elements = &columns.elements[k * columns.stride + top..][..PANEL];
-        S::as_simd_f64s(elements).0
-    };
+    let column = |k: usize| S::as_simd_f64s(panel.column(k)).0;
     let steps = column(i).len();
     let left: [&[S::f64s]; I] = array::from_fn(|k| &column(i + k)[..steps]);
     let right: [&[S::f64s]; J] = array::from_fn(|k| &column(j + k)[..steps]);
     let mut parts = [[simd.splat_f64s(0.0); I]; J];
     for step in 0..steps {
+        soon.fetch();
         let x: [S::f64s; I] = array::from_fn(|k| left[k][step]);
         for (column, parts) in right.iter().zip(&mut parts) {
             let y = column[step];
@@ -106,22 +116,16 @@ fn block<S: Simd, const I: usize, const J: usize>(
         for (l, part) in parts.iter().enumerate() {
             // Below the diagonal of the first block stand products that another has.
             if i + l <= j + k {
-                sums[place(i + l, j + k, columns.count)] += simd.reduce_sum_f64s(*part);
+                sums[place(i + l, j + k, panel.columns.len())] += simd.reduce_sum_f64s(*part);
             }
         }
     }
 }
 
 /// The squares of a column over the first `rows` rows, a multiple of [`PANEL`], added up.
-pub(crate) fn square(columns: ColumnsView<'_>, rows: usize, column: usize) -> f64 {
-    let elements = &columns.elements[column * columns.stride..];
-    let one = ColumnsView {
-        elements,
-        count: 1,
-        ..columns
-    };
+pub(crate) fn square(column: &[f64], rows: usize) -> f64 {
     let mut sum = [0.0];
-    add_products(one, rows, 1, &mut sum);
+    add_products(&[column], rows, 1, &mut sum);
     sum[0]
 }
 
@@ -138,14 +142,10 @@ mod tests {
             for j in 0..count {
                 (0..rows).for_each(|i| elements[j * stride + i] = entry(i, j));
             }
-            let columns = ColumnsView {
-                elements: &elements,
-                stride,
-                count,
-            };
+            let columns: Vec<&[f64]> = elements.chunks(stride).collect();
             for left in 1..=count {
                 let mut sums = vec![1.0; place(left, left, count)];
-                add_products(columns, rows, left, &mut sums);
+                add_products(&columns, rows, left, &mut sums);
                 for (i, j) in (0..left).flat_map(|i| (i..count).map(move |j| (i, j))) {
                     let expected = (0..rows).map(|row| entry(row, i) * entry(row, j));
                     let found = sums[place(i, j, count)];
@@ -153,7 +153,7 @@ mod tests {
                     assert_eq!(found, 1.0 + expected.sum::<f64>(), "({i}, {j}) of {count}");
                 }
                 assert_eq!(
-                    square(columns, rows, left - 1),
+                    square(columns[left - 1], rows),
                     (0..rows)
                         .map(|row| entry(row, left - 1).powi(2))
                         .sum::<f64>()

@@ -7,8 +7,9 @@
 
 mod columns;
 mod rows;
+mod soon;
 
-pub(crate) use columns::{ColumnsView, PANEL, add_products, square};
+pub(crate) use columns::{PANEL, add_products, square};
 pub(crate) use rows::{RowsView, add_products_of_rows, suits_rows};
 
 /// Where the product of columns i ≤ j of so many stands among the sums.

@@ -6,13 +6,20 @@
 //! columns alone.
 
 use super::place;
+use super::soon::Soon;
 use pulp::{Arch, Simd, WithSimd};
+use std::iter;
 use std::ops::RangeInclusive;
 use std::slice;
 
 /// Rows of a panel: some twenty columns of them take a sixth of the nearest cache, so that the next
 /// ones are on their way while these are multiplied.
 const PANEL: usize = 32;
+/// Panels from the one that is multiplied to the one that memory is asked for.
+const AHEAD: usize = 2;
+/// Bytes from one that memory is asked for to the next: each row is multiplied three times at least, and
+/// takes a line of the cache for each eight of its numbers.
+const STEP: usize = 24;
 /// Columns for which this is the faster way. Of fewer, each sum waits for its last addition; of more,
 /// what is computed on both sides of the diagonal costs more than to transpose the rows.
 const COLUMNS: RangeInclusive<usize> = 8..=32;
@@ -70,8 +77,9 @@ impl Products {
     }
 
     fn add(&mut self, a: RowsView<'_>, b: RowsView<'_>) {
-        let panels = a.elements.chunks(PANEL * a.width);
-        for (panel, rows) in panels.enumerate() {
+        let panels = || a.elements.chunks(PANEL * a.width);
+        let ahead = panels().skip(AHEAD).chain(iter::repeat(&[][..]));
+        for ((panel, rows), ahead) in panels().enumerate().zip(ahead) {
             let of_b = &b.elements[panel * PANEL * b.width..];
             let panel = Panel {
                 a: RowsView {
@@ -83,6 +91,7 @@ impl Products {
                     ..b
                 },
                 to: self,
+                soon: Soon::of(ahead, STEP, rows),
             };
             Arch::new().dispatch(panel);
         }
@@ -108,6 +117,8 @@ struct Panel<'a> {
     a: RowsView<'a>,
     b: RowsView<'a>,
     to: &'a mut Products,
+    /// Of a panel that comes later.
+    soon: Soon,
 }
 
 /// Neighbouring columns of A or of B that are multiplied with vectors of A.
@@ -220,7 +231,9 @@ impl Panel<'_> {
         let mut sums = [[simd.splat_f64s(0.0); V]; I];
         let rows = self.a.elements.chunks_exact(n);
         let of_rows = factors.of.elements.chunks_exact(factors.of.width);
+        let mut soon = self.soon;
         for (row, of_row) in rows.zip(of_rows) {
+            soon.fetch();
             let mut x = [simd.splat_f64s(0.0); V];
             for (x, start) in x.iter_mut().zip(starts) {
                 *x = S::as_simd_f64s(&row[start..][..lanes]).0[0];
@@ -232,6 +245,7 @@ impl Panel<'_> {
                 }
             }
         }
+        self.soon = soon;
         for (i, sums) in sums.iter().enumerate() {
             for (v, sum) in sums.iter().enumerate() {
                 let at = (factors.number + i) * n + starts[v];

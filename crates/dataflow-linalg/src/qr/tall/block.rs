@@ -15,7 +15,7 @@
 
 use super::strip::{self, Planes};
 use crate::kernel::gram::{
-    ColumnsView, PANEL, RowsView, add_products, add_products_of_rows, place, square, suits_rows,
+    PANEL, RowsView, add_products, add_products_of_rows, place, square, suits_rows,
 };
 use crate::kernel::scratch::with_scratch;
 use crate::kernel::{Backend, Diagonal, LARGEST_WHOLE, Op, Side, Triangle, gemqrt, geqrt};
@@ -24,7 +24,7 @@ use crate::qr::order::default_inner_block;
 use crate::scalar::{Scalar, c64};
 use dataflow_core::port::Memory;
 use faer::{MatMut, MatRef};
-use ndarray::ArrayView2;
+use ndarray::{ArrayView2, s};
 use pulp::Arch;
 use std::array;
 use std::ops::Range;
@@ -97,7 +97,7 @@ pub(super) fn by_reflectors<T: Scalar>(
 /// Products of the columns of a block with each other.
 struct Gram {
     planes: Planes,
-    sums: Vec<f64>,
+    products: Vec<f64>,
 }
 
 /// Squares of lengths whose products keep their digits.
@@ -109,12 +109,12 @@ impl Gram {
         (a, b): RowBlock<'_, T>,
         by: Option<&BlockFactor<W>>,
     ) -> Option<Self> {
-        let planes = Planes::of::<T>(a.ncols(), b.ncols());
-        let (sums, squares) = match (by, strip::in_place(a), strip::in_place(b)) {
-            (None, Some(a), Some(b)) if suits_rows(a.width) => of_rows(a, b),
-            _ => of_strips((a, b), planes, by),
-        };
-        let gram = Gram { planes, sums };
+        let Sums {
+            planes,
+            products,
+            squares,
+        } = Sums::over((a, b), by);
+        let gram = Gram { planes, products };
         let has_length = |j: usize| SAFE.contains(&gram.entry::<W>(j, j).re());
         let is_zero = |side: usize| b.column(side).iter().all(|x| *x == T::zero());
         // Real parts of all sides, then imaginary parts.
@@ -130,7 +130,7 @@ impl Gram {
     /// Column i of A, conjugated, times column j of [A, B].
     fn entry<W: Scalar>(&self, i: usize, j: usize) -> W {
         let product =
-            |i: usize, j: usize| self.sums[place(i.min(j), i.max(j), self.planes.count())];
+            |i: usize, j: usize| self.products[place(i.min(j), i.max(j), self.planes.count())];
         match (self.planes.of_column(i), self.planes.of_column(j)) {
             ((re_i, Some(im_i)), (re_j, Some(im_j))) => W::from_parts(
                 product(re_i, re_j) + product(im_i, im_j),
@@ -141,52 +141,96 @@ impl Gram {
     }
 }
 
-/// The products over rows that stay where they are, and the squares of the sides.
-fn of_rows(a: RowsView<'_>, b: RowsView<'_>) -> (Vec<f64>, Vec<f64>) {
-    let (n, nrhs) = (a.width, b.width);
-    let mut sums = vec![0.0; place(n, n, n + nrhs)];
-    add_products_of_rows(a, b, &mut sums);
-    // Of eight rows each, so that no addition waits for the one before.
-    let mut eighths = vec![0.0; 8 * nrhs];
-    for rows in b.elements.chunks(8 * nrhs.max(1)) {
-        let all = eighths.iter_mut().zip(rows);
-        all.for_each(|(sum, x)| *sum += x * x);
-    }
-    let square = |side: usize| eighths[side..].iter().step_by(nrhs).sum();
-    (sums, (0..nrhs).map(square).collect())
+/// Sums over rows: the products of columns, and the squares of the sides.
+struct Sums {
+    planes: Planes,
+    products: Vec<f64>,
+    squares: Vec<f64>,
 }
 
-/// The products over rows that are put into strips of columns, divided by R if there is one, and the
-/// squares of the sides.
-fn of_strips<T: Scalar, W: Scalar>(
-    (a, b): RowBlock<'_, T>,
-    planes: Planes,
-    by: Option<&BlockFactor<W>>,
-) -> (Vec<f64>, Vec<f64>) {
-    let (m, left, count) = (a.nrows(), planes.left(), planes.count());
-    let height = strip::height(a).min(m.next_multiple_of(PANEL));
-    let stride = strip::stride(height);
-    let mut sums = vec![0.0; place(left, left, count)];
-    let mut squares = vec![0.0; count - left];
-    with_scratch(stride * count, |elements: &mut [f64]| {
-        for top in (0..m).step_by(height) {
-            let rows = top..m.min(top + height);
-            let end = strip::fill((a, b), rows, (&mut *elements, stride));
-            if let Some(factor) = by {
-                factor.divide(planes, (&mut *elements, stride), end);
-            }
-            let columns = ColumnsView {
-                elements,
-                stride,
-                count,
-            };
-            add_products(columns, end, left, &mut sums);
-            for (side, sum) in squares.iter_mut().enumerate() {
-                *sum += square(columns, end, left + side);
-            }
+impl Sums {
+    /// Of all rows, divided by R if there is one.
+    fn over<T: Scalar, W: Scalar>((a, b): RowBlock<'_, T>, by: Option<&BlockFactor<W>>) -> Self {
+        let planes = Planes::of::<T>(a.ncols(), b.ncols());
+        let (left, count) = (planes.left(), planes.count());
+        let mut sums = Sums {
+            planes,
+            products: vec![0.0; place(left, left, count)],
+            squares: vec![0.0; count - left],
+        };
+        let in_place = match by {
+            None => sums.add_in_place((a, b)),
+            Some(_) => 0,
+        };
+        if in_place < a.nrows() {
+            let rest = s![in_place.., ..];
+            sums.add_strips((a.slice(rest), b.slice(rest)), by);
         }
-    });
-    (sums, squares)
+        sums
+    }
+
+    /// Of the first rows, as far as they can stay where they are; answers how many these are.
+    fn add_in_place<T: Scalar>(&mut self, (a, b): RowBlock<'_, T>) -> usize {
+        let m = a.nrows();
+        if let (Some(a), Some(b)) = (strip::rows_in_place(a), strip::rows_in_place(b))
+            && suits_rows(a.width)
+        {
+            self.add_rows(a, b);
+            return m;
+        }
+        let columns = strip::columns_in_place(a).zip(strip::columns_in_place(b));
+        let Some((of_a, of_b)) = columns else {
+            return 0;
+        };
+        let whole = m - m % PANEL;
+        self.add_columns(&[of_a, of_b].concat(), whole);
+        whole
+    }
+
+    fn add_rows(&mut self, a: RowsView<'_>, b: RowsView<'_>) {
+        add_products_of_rows(a, b, &mut self.products);
+        let nrhs = b.width;
+        // Of eight rows each, so that no addition waits for the one before.
+        let mut eighths = vec![0.0; 8 * nrhs];
+        for rows in b.elements.chunks(8 * nrhs.max(1)) {
+            let all = eighths.iter_mut().zip(rows);
+            all.for_each(|(sum, x)| *sum += x * x);
+        }
+        for (side, sum) in self.squares.iter_mut().enumerate() {
+            *sum += eighths[side..].iter().step_by(nrhs).sum::<f64>();
+        }
+    }
+
+    /// Of the first `rows` rows, a multiple of [`PANEL`].
+    fn add_columns(&mut self, columns: &[&[f64]], rows: usize) {
+        let left = self.planes.left();
+        add_products(columns, rows, left, &mut self.products);
+        for (column, sum) in columns[left..].iter().zip(&mut self.squares) {
+            *sum += square(column, rows);
+        }
+    }
+
+    /// Of rows that are put into strips of columns, and divided by R if there is one.
+    fn add_strips<T: Scalar, W: Scalar>(
+        &mut self,
+        (a, b): RowBlock<'_, T>,
+        by: Option<&BlockFactor<W>>,
+    ) {
+        let (m, count) = (a.nrows(), self.planes.count());
+        let height = strip::height(a).min(m.next_multiple_of(PANEL));
+        let stride = strip::stride(height);
+        with_scratch(stride * count, |elements: &mut [f64]| {
+            for top in (0..m).step_by(height) {
+                let rows = top..m.min(top + height);
+                let end = strip::fill((a, b), rows, (&mut *elements, stride));
+                if let Some(factor) = by {
+                    factor.divide(self.planes, (&mut *elements, stride), end);
+                }
+                let columns: Vec<&[f64]> = elements.chunks(stride).collect();
+                self.add_columns(&columns, end);
+            }
+        });
+    }
 }
 
 /// R and Qᴴ·B, column-major.

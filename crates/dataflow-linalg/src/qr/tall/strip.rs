@@ -6,7 +6,7 @@
 
 use crate::kernel::gram::{PANEL, RowsView};
 use crate::scalar::Scalar;
-use ndarray::{ArrayView1, ArrayView2, s};
+use ndarray::{ArrayView1, ArrayView2, Axis, s};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m256d;
 use std::array;
@@ -66,13 +66,27 @@ impl Planes {
 }
 
 /// Rows of real numbers where they lie, if these are f64 side by side.
-pub(super) fn in_place<T: Scalar>(rows: ArrayView2<'_, T>) -> Option<RowsView<'_>> {
-    let is_f64 = !T::IS_COMPLEX && T::EPSILON == <f64 as Scalar>::EPSILON;
-    let elements = rows.to_slice().filter(|_| is_f64)?;
+pub(super) fn rows_in_place<T: Scalar>(rows: ArrayView2<'_, T>) -> Option<RowsView<'_>> {
+    let elements = rows.to_slice().filter(|_| is_f64::<T>())?;
     Some(RowsView {
         elements: bytemuck::cast_slice(elements),
         width: rows.ncols(),
     })
+}
+
+/// Columns of real numbers where they lie, if each is f64 side by side.
+pub(super) fn columns_in_place<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<&[f64]>> {
+    let of_column = |j| {
+        Some(bytemuck::cast_slice(
+            a.index_axis_move(Axis(1), j).to_slice()?,
+        ))
+    };
+    let columns = || (0..a.ncols()).map(of_column).collect();
+    is_f64::<T>().then(columns).flatten()
+}
+
+fn is_f64<T: Scalar>() -> bool {
+    !T::IS_COMPLEX && T::EPSILON == <f64 as Scalar>::EPSILON
 }
 
 /// Rows that a strip takes from arrays in which rows lie side by side: a panel stays in the nearest

@@ -128,6 +128,25 @@ fn a_complex_matrix_with_sides_that_are_real_or_imaginary_goes_by_products() {
 }
 
 #[test]
+fn columns_that_stay_where_they_are_have_the_bits_of_those_that_are_put_into_strips() {
+    let memory: Arc<dyn Memory> = Arc::new(Heap);
+    for (m, n) in [(640, 3), (641, 9), (130, 40), (127, 20)] {
+        let of_rows = |gap: usize, seed: u64, n: usize| {
+            let (shape, random) = ((gap * m, n).f(), Random::new(seed));
+            let all: Array2<f64> = Array2::from_shape_fn(shape, |(i, j)| random.entry(i / gap, j));
+            all
+        };
+        let every = |gap: usize| {
+            let (a, b) = (of_rows(gap, 5, n), of_rows(gap, 6, 2));
+            let rows = s![..;gap, ..];
+            let made = block::by_products((a.slice(rows), b.slice(rows)), &memory);
+            made.expect("random columns are far from dependent")
+        };
+        assert_eq!(every(1).as_slice(), every(2).as_slice(), "{m} x {n}");
+    }
+}
+
+#[test]
 fn solutions_are_as_good_as_those_by_tiles() {
     fn check<T: Scalar>(a: Array2<T>, case: &str) {
         let b = sides::<T>(a.nrows(), 3);
