@@ -82,7 +82,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// assert_eq!(all, [[0], [1], [2]]);
 /// # Ok::<(), dataflow::Error>(())
 /// ```
-/// An error of the program's own, on a rank that is not the lowest:
+/// An error of the program's own, on a rank that is not the lowest. A `main` that hands it on by `?` has the
+/// same type of errors: `Box<dyn Error>` takes no `Box<dyn Error + Send + Sync>`.
 /// ```
 /// use dataflow::prelude::*;
 /// fn write(runtime: &Runtime) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

@@ -362,6 +362,61 @@ fn what_looks_definite_and_is_not_is_solved_by_lu() {
     );
 }
 
+/// The graph that was to say why is no run that a body may begin.
+#[test]
+fn small_problems_have_the_same_answers_and_errors_in_the_body_of_a_task() {
+    fn answers() -> [Result<Vec<f64>, String>; 12] {
+        let regular = array![[4.0, 2.0], [2.0, 10.0]];
+        let indefinite = array![[1.0, 2.0], [2.0, 1.0]];
+        let singular = array![[1.0, 2.0], [2.0, 4.0]];
+        let infinite = array![[1.0, f64::INFINITY], [f64::INFINITY, 1.0]];
+        let b = array![1.0, 2.0];
+        let all = |x: Array2<f64>| x.into_iter().collect();
+        let told = |error: LinalgError| error.to_string();
+        let solved = |a: &Array2<f64>| a.solve(&b).map(|x| x.to_vec()).map_err(told);
+        let inverted = |a: &Array2<f64>| a.inverse().map(all).map_err(told);
+        let factored = |a: &Array2<f64>| a.cholesky().map(all).map_err(told);
+        let kept = |a: &Array2<f64>| {
+            let factor = a.cholesky_factor().map_err(told)?;
+            Ok(factor.solve(&b).map_err(told)?.to_vec())
+        };
+        [
+            solved(&regular),
+            solved(&indefinite),
+            solved(&singular),
+            solved(&infinite),
+            inverted(&indefinite),
+            inverted(&singular),
+            factored(&regular),
+            factored(&indefinite),
+            factored(&infinite),
+            kept(&regular),
+            kept(&indefinite),
+            kept(&infinite),
+        ]
+    }
+    let runtime = Runtime::builder().threads(1).build().unwrap();
+    let inside = std::sync::Mutex::new(None);
+    let ran = runtime.scope(|s| s.task((), |()| *inside.lock().unwrap() = Some(answers())));
+    ran.unwrap();
+    let (outside, inside) = (answers(), inside.into_inner().unwrap().unwrap());
+    assert_eq!(inside, outside);
+    assert_eq!(outside[1], Ok(vec![1.0, 0.0]));
+    assert!(
+        outside[2].as_ref().unwrap_err().contains("pivot 2"),
+        "{outside:?}"
+    );
+    assert!(
+        outside[7].as_ref().unwrap_err().contains("pivot 2 is -3e0"),
+        "{outside:?}"
+    );
+    assert!(
+        outside[8].as_ref().unwrap_err().contains("(1, 0)"),
+        "{outside:?}"
+    );
+    assert_eq!([&outside[7], &outside[8]], [&outside[10], &outside[11]]);
+}
+
 #[test]
 fn what_cannot_be_answered_is_named() {
     let square = Array2::<f64>::zeros((3, 3));

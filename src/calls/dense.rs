@@ -286,10 +286,12 @@ pub trait Dense<T: Scalar> {
 
 impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     fn cholesky(&self) -> Result<Array2<T>, LinalgError> {
-        if let Some(l) = factored::factor_at_once(self.view()) {
+        expect_square(self.dim())?;
+        if is_small(self.dim()) {
+            let l = factored::factor_at_once(self.view())?;
             return Ok(array_of(self.dim(), l));
         }
-        let site = Site::of::<T>(self.nrows().max(self.ncols()))?;
+        let site = Site::of::<T>(self.nrows())?;
         let a = site.lower(self.view())?;
         cholesky::factor(&a, AUTO, site.on())?;
         Ok(array(&a))
@@ -383,16 +385,20 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
 
     fn inverse(&self) -> Result<Array2<T>, LinalgError> {
         expect_square(self.dim())?;
-        if is_definite_at_a_glance(self.view()) {
-            match factored::inverted(self.view()) {
+        let (a, is_definite) = (self.view(), is_definite_at_a_glance(self.view()));
+        if is_small(a.dim()) {
+            let inverse = is_definite.then(|| factored::inverted_definite_at_once(a));
+            return inverse
+                .flatten()
+                .map_or_else(|| factored::inverted_at_once(a), Ok);
+        }
+        if is_definite {
+            match factored::inverted_definite(a) {
                 Err(LinalgError::NotPositiveDefinite { .. }) => {}
                 answer => return answer,
             }
         }
-        match is_small(self.dim()) {
-            true => factored::inverted_at_once(self.view()),
-            false => factored::inverted_by_lu(self.view()),
-        }
+        factored::inverted_by_lu(a)
     }
 
     fn dot_tiled<R: Data<Elem = T>>(
@@ -451,19 +457,20 @@ fn is_hermitian<T: Scalar>(elements: &[T], n: usize) -> bool {
 fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_square(a.dim())?;
     expect_rows(b.dim(), a.nrows())?;
-    if is_definite_at_a_glance(a) {
-        if let Some(x) = factored::solved_at_once(a, b) {
-            return Ok(x);
-        }
+    let is_definite = is_definite_at_a_glance(a);
+    if is_small(a.dim()) && is_small(b.dim()) {
+        let x = is_definite.then(|| factored::solved_definite_at_once(a, b));
+        return x
+            .flatten()
+            .map_or_else(|| factored::solved_by_lu_at_once(a, b), Ok);
+    }
+    if is_definite {
         match factored::solved_definite(a, b) {
             Err(LinalgError::NotPositiveDefinite { .. }) => {}
             answer => return answer,
         }
     }
-    match is_small(a.dim()) && is_small(b.dim()) {
-        true => factored::solved_by_lu_at_once(a, b),
-        false => factored::solved_by_lu(a, b),
-    }
+    factored::solved_by_lu(a, b)
 }
 
 /// Both sides of a problem of least squares in tiles, and where it is worked on.

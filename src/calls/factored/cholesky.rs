@@ -11,9 +11,9 @@ use crate::calls::site::{
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::{Backend, Op, potrf_whole, trsm_left};
+use dataflow_linalg::kernel::{Backend, Op, trsm_left};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
-use dataflow_linalg::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
+use dataflow_linalg::matrix::{Format, Layout, Structure, Tile, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{LinalgError, cholesky, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension};
@@ -43,16 +43,17 @@ pub struct CholeskyFactor<T: Scalar> {
 
 impl<T: Scalar> CholeskyFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let site = Site::of::<T>(a.nrows().max(a.ncols()))?;
-        let tiles = site.lower(a)?;
-        let norm = steps::one_norm(&tiles, site.on())?;
-        let l = match factor_at_once(a) {
-            Some(l) => in_one_tile(a.nrows(), &l)?,
-            None => {
-                cholesky::factor(&tiles, AUTO, site.on())?;
-                tiles
-            }
-        };
+        expect_square(a.dim())?;
+        if is_small(a.dim()) {
+            let tile = whole::tile_of(a.dim(), &NdarrayEntries(a), &heap());
+            let norm = whole::one_norm_of_hermitian(&tile);
+            let l = in_one_tile(a.nrows(), &factor_at_once(a)?)?;
+            return Ok(CholeskyFactor { l, norm });
+        }
+        let site = Site::of::<T>(a.nrows())?;
+        let l = site.lower(a)?;
+        let norm = steps::one_norm(&l, site.on())?;
+        cholesky::factor(&l, AUTO, site.on())?;
         Ok(CholeskyFactor { l, norm })
     }
 
@@ -336,17 +337,6 @@ impl<T: Scalar> fmt::Debug for TiledCholeskyFactor<'_, T> {
     }
 }
 
-/// L of an array.
-fn factored<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
-    if let Some(l) = factor_at_once(a) {
-        return in_one_tile(a.nrows(), &l);
-    }
-    let site = Site::of::<T>(a.nrows().max(a.ncols()))?;
-    let tiles = site.lower(a)?;
-    cholesky::factor(&tiles, AUTO, site.on())?;
-    Ok(tiles)
-}
-
 /// X of L·Lᴴ·X = B.
 fn solved<T: Scalar>(l: &TiledMatrix<T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_rows(b.dim(), l.rows())?;
@@ -367,7 +357,7 @@ pub(crate) fn solved_definite<T: Scalar>(
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {
     if is_small(a.dim()) {
-        return solved(&factored(a)?, b);
+        return solved(&in_one_tile(a.nrows(), &factor_at_once(a)?)?, b);
     }
     let site = Site::of::<T>(a.nrows())?;
     let (l, x) = (site.lower(a)?, site.general(b)?);
@@ -375,43 +365,33 @@ pub(crate) fn solved_definite<T: Scalar>(
     Ok(array(&x))
 }
 
-/// A⁻¹ of an array, of which a large one is factored and inverted in one graph.
-pub(crate) fn inverted<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    if is_small(a.dim())
-        && let Some(inverse) = whole::invert_definite(a.nrows(), &NdarrayEntries(a))
-    {
-        return Ok(array_of(a.dim(), inverse));
-    }
+/// A⁻¹ of a definite matrix, in one graph.
+pub(crate) fn inverted_definite<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     let site = Site::of::<T>(a.nrows())?;
     let inverse = site.lower(a)?;
     cholesky::inverse(&inverse, AUTO, site.on())?;
     array_of_hermitian(&inverse, &site)
 }
 
-/// X of A·X = B for a definite matrix, both small, without a graph. `None` if they are not small, or
-/// A is not definite: then the graph says why.
-pub(crate) fn solved_at_once<T: Scalar>(
+/// A⁻¹ of a small matrix, without a graph. `None` if it is not definite.
+pub(crate) fn inverted_definite_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Array2<T>> {
+    let inverse = whole::invert_definite(a.nrows(), &NdarrayEntries(a))?;
+    Some(array_of(a.dim(), inverse))
+}
+
+/// X of A·X = B, both small, without a graph. `None` if A is not definite.
+pub(crate) fn solved_definite_at_once<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
 ) -> Option<Array2<T>> {
-    if !is_small(a.dim()) || !is_small(b.dim()) {
-        return None;
-    }
     let (of_a, of_b) = (NdarrayEntries(a), NdarrayEntries(b));
     let x = whole::solve_definite(a.nrows(), &of_a, b.ncols(), &of_b)?;
     Some(array_of(b.dim(), x))
 }
 
-/// L of a small matrix, column-major, by one call of the kernels' library. `None` if it is not
-/// small, or there is no L: then the graph says why.
-pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Option<Vec<T>> {
-    let n = a.nrows();
-    if !a.is_square() || !is_small(a.dim()) {
-        return None;
-    }
-    let entries = NdarrayEntries(a);
-    // What is not finite fails too: a NaN or an infinity below the diagonal reaches a pivot.
-    potrf_whole(n, |j, column| entries.column(j..n, j, column))
+/// L of a small square matrix, column-major, without a graph.
+pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Vec<T>, LinalgError> {
+    whole::factor_definite(a.nrows(), &NdarrayEntries(a))
 }
 
 /// A small L as the only tile of a matrix.

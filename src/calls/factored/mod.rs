@@ -18,7 +18,10 @@ pub use cholesky::{CholeskyFactor, TiledCholeskyFactor};
 pub use lu::{Lu, LuFactor, TiledLuFactor};
 pub use qr::{QrFactor, TiledQrFactor};
 
-pub(crate) use cholesky::{factor_at_once, inverted, solved_at_once, solved_definite};
+pub(crate) use cholesky::{
+    factor_at_once, inverted_definite, inverted_definite_at_once, solved_definite,
+    solved_definite_at_once,
+};
 pub(crate) use lu::{
     Factors, inverted_at_once, inverted_by_lu, parts_at_once, solved_by_lu, solved_by_lu_at_once,
 };

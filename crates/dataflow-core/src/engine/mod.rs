@@ -278,8 +278,8 @@ fn ask<T: TaskName>(
 }
 
 pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
-    let text =
-        "a task's body called `run`: a worker cannot wait for tasks that it should run itself";
+    let text = "a body, or the program of a scope, began a run: its worker would wait for tasks that it \
+                should run itself (inside, `scope_inside`, `Scope::nested` and `recurse` run tasks)";
     match is_inside() {
         true => Err(Error::nested_run(text)),
         false => Ok(()),

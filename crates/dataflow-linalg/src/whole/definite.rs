@@ -1,13 +1,69 @@
-//! Solutions and inverses of small definite matrices by L·Lᴴ.
+//! L, solutions and inverses of small definite matrices by L·Lᴴ.
 
 use super::{KEPT, tile_of};
-use crate::kernel::{Diagonal, Op, Side, Triangle, with_potrf, with_scratch};
-use crate::matrix::Entries;
+use crate::error::LinalgError;
+use crate::kernel::{
+    Backend, Diagonal, Op, Side, Triangle, potrf, potrf_whole, with_potrf, with_scratch,
+};
+use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
+use crate::matrix::{Entries, Tile};
 use crate::scalar::Scalar;
 use faer::prelude::{IntoConst, ReborrowMut};
 use faer::{MatMut, MatRef};
 
 const LOWER: (Triangle, Diagonal) = (Triangle::Lower, Diagonal::NonUnit);
+
+/// L of A = L·Lᴴ, column-major, zeros above the diagonal: that of [`potrf_whole`], and where there is none,
+/// of [`potrf`], which says why. Of A the lower triangle counts.
+///
+/// # Errors
+/// [`LinalgError::NotFinite`] with the first entry in column order that is not;
+/// [`LinalgError::NotPositiveDefinite`].
+///
+/// # Panics
+/// If n is larger than [`LARGEST_WHOLE`](crate::kernel::LARGEST_WHOLE).
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::whole::factor_definite;
+/// let a = |i: usize, j: usize| [[4.0, 2.0], [2.0, 10.0]][i][j];
+/// assert_eq!(factor_definite(2, &a)?, [2.0, 1.0, 0.0, 3.0]);
+/// let found = factor_definite(2, &|i, j| a(i, j) - 9.5).unwrap_err();
+/// assert_eq!((found.name(), found.index()), ("not_positive_definite", Some(1)));
+/// # Ok::<(), dataflow_linalg::LinalgError>(())
+/// ```
+#[track_caller]
+pub fn factor_definite<T: Scalar>(n: usize, a: &impl Entries<T>) -> Result<Vec<T>, LinalgError> {
+    let whole = potrf_whole(n, |j, column| a.column(j..n, j, column));
+    whole.map_or_else(|| factor_by_tile(n, a), Ok)
+}
+
+#[cold]
+fn factor_by_tile<T: Scalar>(n: usize, a: &impl Entries<T>) -> Result<Vec<T>, LinalgError> {
+    let mut tile = tile_of((n, n), a, &KEPT);
+    if let Some(found) = tile_first_not_finite(&tile, Extent::Triangle) {
+        return Err(found.into());
+    }
+    potrf(Backend::Auto, &mut tile)?;
+    let mut l = tile.as_slice().to_vec();
+    for (j, column) in l.chunks_exact_mut(n.max(1)).enumerate() {
+        column[..j].fill(T::zero());
+    }
+    Ok(l)
+}
+
+/// ‖A‖₁ of a Hermitian tile, of which the lower triangle is read.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{matrix::Tile, whole::one_norm_of_hermitian};
+/// let a = Tile::from_rows([[3.0, f64::NAN], [-1.0, 4.0]]);
+/// assert_eq!(one_norm_of_hermitian(&a), 5.0);
+/// ```
+pub fn one_norm_of_hermitian<T: Scalar>(a: &Tile<T>) -> f64 {
+    let sums = tile_sums(a, Extent::Triangle);
+    sums.columns.into_iter().fold(0.0, larger)
+}
 
 /// X of A·X = B, column-major, if A is positive definite; of A the lower triangle is read.
 ///

@@ -15,7 +15,7 @@ mod definite;
 mod lu;
 mod qr;
 
-pub use definite::{invert_definite, solve_definite};
+pub use definite::{factor_definite, invert_definite, one_norm_of_hermitian, solve_definite};
 pub use lu::{Lu, invert_with_lu, solve_with_lu};
 pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 
