@@ -109,11 +109,11 @@ impl Gram {
         (a, b): RowBlock<'_, T>,
         by: Option<&BlockFactor<W>>,
     ) -> Option<Self> {
-        let Sums {
+        let RowSums {
             planes,
             products,
             squares,
-        } = Sums::over((a, b), by);
+        } = RowSums::over((a, b), by);
         let gram = Gram { planes, products };
         let has_length = |j: usize| SAFE.contains(&gram.entry::<W>(j, j).re());
         let is_zero = |side: usize| b.column(side).iter().all(|x| *x == T::zero());
@@ -141,19 +141,19 @@ impl Gram {
     }
 }
 
-/// Sums over rows: the products of columns, and the squares of the sides.
-struct Sums {
+/// RowSums over rows: the products of columns, and the squares of the sides.
+struct RowSums {
     planes: Planes,
     products: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl Sums {
+impl RowSums {
     /// Of all rows, divided by R if there is one.
     fn over<T: Scalar, W: Scalar>((a, b): RowBlock<'_, T>, by: Option<&BlockFactor<W>>) -> Self {
         let planes = Planes::of::<T>(a.ncols(), b.ncols());
         let (left, count) = (planes.left(), planes.count());
-        let mut sums = Sums {
+        let mut sums = RowSums {
             planes,
             products: vec![0.0; place(left, left, count)],
             squares: vec![0.0; count - left],
