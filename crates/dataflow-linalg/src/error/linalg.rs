@@ -1,7 +1,6 @@
 //! What a decomposition, a solution or a product can answer instead of a result.
 
 use super::{MatrixError, NotFinite, ShapeError, TileError};
-use crate::kernel::NotPositive;
 use crate::matrix::market::{ReadError, WriteError};
 use crate::matrix::{GridError, LayoutError};
 use dataflow_core::{Error, TaskError};
@@ -385,17 +384,6 @@ impl From<MatrixError> for LinalgError {
             MatrixError::Tile(error) => LinalgError::Tile(error),
             MatrixError::Shape(error) => LinalgError::Misfit(error),
             MatrixError::Lower { .. } => LinalgError::Shape(error.to_string()),
-        }
-    }
-}
-
-/// Of a matrix that was factored as a whole.
-impl From<NotPositive> for LinalgError {
-    fn from(found: NotPositive) -> Self {
-        LinalgError::NotPositiveDefinite {
-            index: found.index as u64,
-            text: found.to_string(),
-            source: None,
         }
     }
 }

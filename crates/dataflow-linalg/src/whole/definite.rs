@@ -3,7 +3,8 @@
 use super::{KEPT, tile_of};
 use crate::error::LinalgError;
 use crate::kernel::{
-    Backend, Diagonal, Op, Side, Triangle, potrf, potrf_whole, with_potrf, with_scratch,
+    Backend, Diagonal, NotPositive, Op, Side, Triangle, potrf, potrf_whole, with_potrf,
+    with_scratch,
 };
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Tile};
@@ -50,6 +51,17 @@ fn factor_by_tile<T: Scalar>(n: usize, a: &impl Entries<T>) -> Result<Vec<T>, Li
         column[..j].fill(T::zero());
     }
     Ok(l)
+}
+
+/// Of a matrix that was factored as a whole.
+impl From<NotPositive> for LinalgError {
+    fn from(found: NotPositive) -> Self {
+        LinalgError::NotPositiveDefinite {
+            index: found.index as u64,
+            text: found.to_string(),
+            source: None,
+        }
+    }
 }
 
 /// ‖A‖₁ of a Hermitian tile, of which the lower triangle is read.
