@@ -2,8 +2,8 @@
 //!
 //! # Law
 //! The kernels are those of a graph of one tile, in its order, on tiles of the same format; so the bits
-//! are the graph's, and so are the errors. But L of a definite matrix is that of
-//! [`potrf_whole`](crate::kernel::potrf_whole).
+//! are the graph's, and so are the errors, which have no run as their source. But L of a definite matrix is
+//! that of [`potrf_whole`](crate::kernel::potrf_whole).
 //! What no answer keeps lies in memory of the thread, which is lent to one call after the other: an
 //! answer is all that is allocated.
 //!
