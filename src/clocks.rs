@@ -310,6 +310,7 @@ impl TaskSpace for Clocks {
 mod tests {
     use super::*;
     use crate::collective::run_together;
+    use dataflow_core::space::Erased;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
@@ -369,7 +370,7 @@ mod tests {
     fn ranks_that_have_one_clock_are_found_to_have_one() {
         let skews = crate::launch(crate::Runtime::builder().ranks(3).threads(1), |runtime| {
             let by_tasks = Clocks::new(&[""; 3]);
-            run_together(&by_tasks, runtime)?;
+            run_together(&Erased::new(&by_tasks), runtime)?;
             let bare = Clocks::new(&[""; 3]);
             runtime
                 .messenger()

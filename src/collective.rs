@@ -16,15 +16,14 @@ use std::sync::OnceLock;
 pub(crate) struct Bytes(pub Vec<u8>);
 
 /// Runs this rank's part of an operation of all ranks, here; what is recorded of it, the executor's tracer gets.
-pub(crate) fn run_together<S: TaskSpace<Datum = Bytes>>(
-    space: &S,
-    on: &dyn Executor,
-) -> Result<Report, Error> {
+///
+/// Not generic, so that the engine is compiled here, and not into each program that calls an operation.
+pub(crate) fn run_together(space: &Erased<'_, Bytes>, on: &dyn Executor) -> Result<Report, Error> {
     let mut here = Context::new(&Inline).across(on.courier());
     if let Some(tracer) = on.tracer() {
         here = here.traced_by(tracer);
     }
-    run_across(&Erased::new(space), &here)
+    run_across(space, &here)
 }
 
 impl Datum for Bytes {}
@@ -111,6 +110,12 @@ impl Gather {
             for_all: false,
             ..Gather::new(own, n_ranks)
         }
+    }
+
+    /// What each rank gives; those that are not kept here are empty.
+    pub fn run(self, on: &dyn Executor) -> Result<Vec<Vec<u8>>, Error> {
+        run_together(&Erased::new(&self), on)?;
+        Ok(self.into_all())
     }
 
     /// What each rank gave, once the space has run.
@@ -265,6 +270,13 @@ impl TaskSpace for Agreement<'_> {
     }
 }
 
+impl Agreement<'_> {
+    /// Errors if the ranks do not describe the same.
+    pub fn run(&self, on: &dyn Executor) -> Result<(), Error> {
+        run_together(&Erased::new(self), on).map(drop)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,7 +368,7 @@ mod tests {
                 let all = runtime.gather(own(runtime.rank().0 as usize))?;
                 assert_eq!(all, given);
                 let first = Gather::on_first(own(runtime.rank().0 as usize), n_ranks);
-                run_together(&first, runtime)?;
+                run_together(&Erased::new(&first), runtime)?;
                 if runtime.rank() == Rank(0) {
                     assert_eq!(first.into_all(), given);
                 }

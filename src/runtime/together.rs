@@ -1,7 +1,7 @@
 //! Together: what all ranks call, to tell each other a little, agree, or bring data to one of them.
 
 use super::Runtime;
-use crate::collective::{Agreement, Gather, run_together};
+use crate::collective::{Agreement, Gather};
 use dataflow_core::Error;
 use dataflow_core::data::Store;
 use dataflow_core::port::Wire;
@@ -19,9 +19,7 @@ impl Runtime {
     /// # Errors
     /// If a rank is lost, or makes another call instead.
     pub fn gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
-        let gather = Gather::new(own, self.n_ranks());
-        run_together(&gather, self)?;
-        Ok(gather.into_all())
+        Gather::new(own, self.n_ranks()).run(self)
     }
 
     /// Brings the data of a store to the rank `to`, in order; `None` on the other ranks. Every rank
@@ -63,7 +61,7 @@ impl Runtime {
         let collect = Collect::new(store, store.len(), &places, to);
         if let Err(absent) = self.expect_ranks(store.len(), &owner, to) {
             // First, that the others were not told of other ranks: they would wait for this one.
-            run_together(&Agreement(&|about| collect.describe(about)), self)?;
+            Agreement(&|about| collect.describe(about)).run(self)?;
             return Err(absent);
         }
         self.run_across(&Erased::new(&collect))?;
@@ -128,9 +126,7 @@ impl Runtime {
     ) -> Result<T, Error> {
         let bytes = bytemuck::bytes_of(&own).to_vec();
         let gather = Gather::new(bytes, self.n_ranks()).called(call).at(step);
-        let gather = gather.of::<T>();
-        run_together(&gather, self)?;
-        let all = gather.into_all();
+        let all = gather.of::<T>().run(self)?;
         let differs = |bytes: &[u8]| {
             let (len, own) = (bytes.len(), size_of::<T>());
             Error::malformed(format!(
@@ -201,6 +197,6 @@ impl Runtime {
                 about.parameter(*name, value);
             }
         };
-        run_together(&Agreement(&describe), self).map(drop)
+        Agreement(&describe).run(self)
     }
 }

@@ -6,7 +6,7 @@ use crate::collective::{Agreement, Gather, run_together};
 use dataflow_core::Error;
 use dataflow_core::port::Context;
 use dataflow_core::rank::Rank;
-use dataflow_core::space::Description;
+use dataflow_core::space::{Description, Erased};
 use dataflow_core::trace::{Skew, Trace};
 use std::sync::PoisonError;
 
@@ -58,12 +58,11 @@ impl Runtime {
         let context = self.untraced();
         let own = [vec![u8::from(self.has_cores)], machine()].concat();
         let gather = Gather::new(own, self.n_ranks()).called("compare clocks");
-        run_together(&gather, &context)?;
-        let told = gather.into_all();
+        let told = gather.run(&context)?;
         let (cores, machines): (Vec<_>, Vec<_>) =
             told.iter().filter_map(|told| told.split_first()).unzip();
         let clocks = Clocks::new(&machines);
-        run_together(&clocks, &context)?;
+        run_together(&Erased::new(&clocks), &context)?;
         // Where each thread has a core, waiting for messages may keep one busy.
         let have_cores = cores.into_iter().all(|&has| has == 1);
         if let (Some(messenger), true) = (&self.messenger, have_cores && clocks.are_several()) {
@@ -106,7 +105,7 @@ impl Runtime {
                 about.parameter(format!("run {}", trace.number), &trace.name);
             }
         };
-        run_together(&Agreement(&describe), &context)?;
+        Agreement(&describe).run(&context)?;
         let mut all = Vec::new();
         for trace in across() {
             let bytes = match self.rank() {
@@ -114,8 +113,7 @@ impl Runtime {
                 _ => trace.to_bytes(),
             };
             let gather = Gather::on_first(bytes, self.n_ranks()).called("traces");
-            run_together(&gather, &context)?;
-            all.push((trace, gather.into_all()));
+            all.push((trace, gather.run(&context)?));
         }
         if self.rank() != Rank(0) {
             return Ok(Vec::new());

@@ -4,7 +4,6 @@
 use crate::collective::Gather;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
-use dataflow_core::run_across;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::{Backend, Op, Side};
 use dataflow_linalg::matrix::norm::{Norm, norm};
@@ -295,8 +294,7 @@ fn gathered<T: Scalar>(
     let words = own.into_iter().flat_map(|x| [x.re(), x.im()]);
     let bytes = words.flat_map(f64::to_le_bytes).collect();
     let gather = Gather::new(bytes, on.courier().n_ranks()).called("gather numbers");
-    run_across(&gather, on).map_err(LinalgError::Run)?;
-    let all = gather.into_all();
+    let all = gather.run(on).map_err(LinalgError::Run)?;
     let mut numbers: Vec<_> = all.iter().map(|bytes| numbers(bytes)).collect();
     let mut gathered = Vec::new();
     for (Rank(rank), count) in parts {
