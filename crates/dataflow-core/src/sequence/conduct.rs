@@ -10,41 +10,26 @@ use crate::error::Error;
 use crate::port::Executor;
 use crate::sync::held;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
-/// over when this returns.
-pub(super) fn conduct<'env, P, R>(
-    on: &dyn Executor,
-    level: &Arc<Level>,
-    program: P,
-    execute: impl FnOnce(&Arc<Job>),
-) -> Result<(R, Report), Error>
-where
-    P: for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    R: Send,
-{
-    refuse_too_deep(level.depth)?;
-    let start = Instant::now();
-    let shared = ScopeRun::new(level.clone(), on);
-    let program = Mutex::new(Some(program));
-    let result = Mutex::new(None);
-    let bell = Arc::default();
-    let begin: Begin<'_, ScopeRun<'_, 'env>> = &|shared, visit| {
-        if shared.is_stopped() {
-            return; // it was cancelled before it began
-        }
-        if let Some(program) = taken(&program) {
-            let returned = run_program(shared, program, visit);
-            *held(&result) = returned;
-        }
-    };
-    drive(&shared, bell, begin, execute);
-    drop_quietly(taken(&program));
-    let seconds = start.elapsed().as_secs_f64();
-    let result = taken(&result);
-    match (shared.ended(result.is_some(), seconds), result) {
+/// A program that inserts into a scope, called once at most. Behind a pointer, so that what runs it is
+/// compiled here, and not for each program.
+pub(super) type Program<'p, 'env> = dyn for<'c> FnMut(&Scope<'c, 'env>) + Send + 'p;
+
+/// Has a program run by `run`; returns the program's result with the report.
+pub(super) fn behind<'env, R: Send>(
+    program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
+    run: impl FnOnce(&mut Program<'_, 'env>) -> Result<Report, Error>,
+) -> Result<(R, Report), Error> {
+    let (mut program, mut result) = (Some(program), None);
+    let report = run(&mut |scope: &Scope<'_, 'env>| {
+        let program = program.take();
+        result = program.map(|program| program(scope));
+    });
+    drop_quietly(program);
+    match (report, result) {
         (Ok(report), Some(result)) => Ok((result, report)),
         (Ok(_), None) => unreachable!("a program that was not stopped has returned"),
         (Err(error), result) => {
@@ -54,21 +39,43 @@ where
     }
 }
 
-fn taken<T>(mutex: &Mutex<Option<T>>) -> Option<T> {
-    held(mutex).take()
+/// Runs an inserting program and all that it inserts: whatever `execute` does with the job, it is
+/// over when this returns.
+pub(super) fn conduct<'env>(
+    on: &dyn Executor,
+    level: &Arc<Level>,
+    program: &mut Program<'_, 'env>,
+    execute: &dyn Fn(&Arc<Job>),
+) -> Result<Report, Error> {
+    refuse_too_deep(level.depth)?;
+    let start = Instant::now();
+    let shared = ScopeRun::new(level.clone(), on);
+    let program = Mutex::new(Some(program));
+    let has_returned = AtomicBool::new(false);
+    let begin: Begin<'_, ScopeRun<'_, 'env>> = &|shared, visit| {
+        if shared.is_stopped() {
+            return; // it was cancelled before it began
+        }
+        if let Some(program) = held(&program).take() {
+            let returned = run_program(shared, program, visit);
+            has_returned.store(returned, Ordering::Relaxed);
+        }
+    };
+    drive(&shared, Arc::default(), begin, execute);
+    let seconds = start.elapsed().as_secs_f64();
+    shared.ended(has_returned.into_inner(), seconds)
 }
 
-/// Runs the inserting program; answers what it returned.
-fn run_program<'f, 'env, R>(
+/// Runs the inserting program; answers whether it returned.
+fn run_program<'f, 'env>(
     shared: &'f ScopeRun<'_, 'env>,
-    program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R,
+    program: &mut Program<'_, 'env>,
     visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
-) -> Option<R> {
+) -> bool {
     let hand = visit.hand.inserting();
     let scope = Scope::new(shared, visit.with(hand));
-    let mut result = None;
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        result = Some(program(&scope));
+        program(&scope);
         scope.end();
     }));
     // What is left of the series is dropped when all is back in its place and the panic was noted.
@@ -81,12 +88,11 @@ fn run_program<'f, 'env, R>(
     match ended {
         Ok(()) => {
             shared.has_inserted(inserted);
-            result
+            true
         }
         Err(panic) => {
             shared.program_panicked(visit, &buried(panic));
-            drop_quietly(result);
-            None
+            false
         }
     }
 }

@@ -128,7 +128,7 @@ pub use task::BodyOutcome;
 use crate::engine::{Report, expect_workers, is_inside, refuse_inside_a_body};
 use crate::error::Error;
 use crate::port::Executor;
-use conduct::conduct;
+use conduct::{Program, behind, conduct};
 use level::Level;
 
 /// Runs a program that inserts tasks, and all tasks that it inserts, on this rank; returns the program's
@@ -148,6 +148,10 @@ pub fn scope<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
+    behind(program, |program| run(on, program))
+}
+
+fn run(on: &dyn Executor, program: &mut Program<'_, '_>) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     expect_workers(on)?;
     let level = Level::outermost(on);
@@ -157,11 +161,10 @@ pub fn scope<'env, R: Send>(
         }
         on.execute(job);
     };
-    let result = conduct(on, &level, program, execute);
+    let report = conduct(on, &level, program, &execute);
     level.close_trace();
-    let (result, report) = result?;
     let tasks = level.tasks();
-    Ok((result, Report { tasks, ..report }))
+    report.map(|report| Report { tasks, ..report })
 }
 
 /// Runs a scope inside the body of a task of any kind, on the workers of `on`, including the one that
@@ -177,13 +180,17 @@ pub fn scope_inside<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<R, Error> {
-    if !is_inside() {
-        return scope(on, program).map(|(result, _)| result);
-    }
+    let result = behind(program, |program| match is_inside() {
+        true => run_inside(on, program),
+        false => run(on, program),
+    });
+    result.map(|(result, _)| result)
+}
+
+fn run_inside(on: &dyn Executor, program: &mut Program<'_, '_>) -> Result<Report, Error> {
     expect_workers(on)?;
     let level = Level::outermost(on);
-    let execute = |job: &_| on.execute_inside(job);
-    let result = conduct(on, &level, program, execute);
+    let report = conduct(on, &level, program, &|job| on.execute_inside(job));
     level.close_trace();
-    result.map(|(result, _)| result)
+    report
 }
