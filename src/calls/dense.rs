@@ -23,7 +23,7 @@ use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, product, qr};
-use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
+use ndarray::{Array, Array2, ArrayBase, ArrayView1, ArrayView2, Data, Dimension, Ix2};
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
 /// are column-major.
@@ -89,12 +89,12 @@ pub trait Dense<T: Scalar> {
     /// [`cholesky_factor`](Self::cholesky_factor), [`lu_factor`](Self::lu_factor).
     ///
     /// If A is Hermitian to the bit with a positive diagonal, Cholesky is tried first; if A is not
-    /// positive definite after all, and otherwise, LU with partial pivoting solves. B is not looked at: NaN
-    /// in a column of B is NaN in that of X, and X may be infinite.
+    /// positive definite after all, and otherwise, LU with partial pivoting solves. NaN in a column of B is
+    /// NaN in that of X, and X may be infinite.
     ///
     /// # Errors
     /// If the shapes disagree, A is not square, not finite or singular; [`LinalgError::Overflow`] with the
-    /// first pivot of LU that is not finite.
+    /// first pivot of LU that is not finite, or the first column of X with a NaN that B has not.
     fn solve<S: Data<Elem = T>, D: Dimension>(
         &self,
         b: &ArrayBase<S, D>,
@@ -455,6 +455,18 @@ fn is_hermitian<T: Scalar>(elements: &[T], n: usize) -> bool {
 
 /// X of A·X = B: by Cholesky if A looks definite and is, by LU otherwise.
 fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    let x = solved(a, b)?;
+    // What is infinite in X makes NaN of what comes after it.
+    let has_nan =
+        |column: ArrayView1<'_, T>| column.iter().any(|x| x.re().is_nan() || x.im().is_nan());
+    let mut columns = x.columns().into_iter().zip(b.columns());
+    match columns.position(|(x, b)| has_nan(x) && !has_nan(b)) {
+        Some(col) => Err(LinalgError::overflow_in(col)),
+        None => Ok(x),
+    }
+}
+
+fn solved<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_square(a.dim())?;
     expect_rows(b.dim(), a.nrows())?;
     let is_definite = is_definite_at_a_glance(a);

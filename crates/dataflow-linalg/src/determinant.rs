@@ -53,7 +53,26 @@ impl Determinant {
             phase *= c64::new(pivot.re() / size, pivot.im() / size);
         }
         let log_abs = sum + lost;
+        // (−1)·(−1) has the imaginary part −0.
+        phase.im += 0.0;
         Determinant { log_abs, phase }
+    }
+
+    /// The number itself: infinite if it is larger than any, 0 if it is too small. From the logarithm, so
+    /// its relative error is about that of a number of the logarithm's size.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::determinant::Determinant;
+    /// let determinant = Determinant::of_triangle([2.0, -3.0]);
+    /// assert!((determinant.value().re + 6.0).abs() < 1e-14);
+    /// assert_eq!(determinant.value().im, 0.0);
+    /// ```
+    pub fn value(&self) -> c64 {
+        let size = self.log_abs.exp();
+        // A part that is 0 stays so, also of a number that is too large.
+        let part = |of: f64| if of == 0.0 { 0.0 } else { of * size };
+        c64::new(part(self.phase.re), part(self.phase.im))
     }
 
     /// Of a triangle with this diagonal that a finite matrix was factored to.
@@ -128,6 +147,16 @@ mod tests {
     use crate::matrix::generate::Random;
     use crate::scalar::c32;
     use dataflow_core::port::Inline;
+
+    #[test]
+    fn a_real_determinant_has_no_negative_zero() {
+        for diagonal in [&[-1.0, -2.0][..], &[-1.0], &[2.0, -3.0, -4.0], &[]] {
+            let found = Determinant::of_triangle(diagonal.iter().copied());
+            for phase in [found.phase, found.swapped(1).phase] {
+                assert!(phase.im.is_sign_positive(), "{diagonal:?}: {phase:?}");
+            }
+        }
+    }
 
     /// The determinant by LU in tiles of order 2.
     fn by_lu<T: Scalar>(n: usize, entry: impl Fn(usize, usize) -> T + Sync) -> Determinant {

@@ -45,6 +45,7 @@ pub mod whole;
 mod scales;
 
 pub use error::{Given, LinalgError};
+pub use scalar::{c32, c64};
 // Crates of which types stand in what is public here.
 pub use {faer, ndarray, num_complex};
 

@@ -5,6 +5,7 @@
 mod ranks;
 
 use dataflow_core::port::{Context, Inline};
+use dataflow_core::rank::Rank;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::error::TileError;
 use dataflow_linalg::kernel::{Backend, Op, Side};
@@ -13,7 +14,7 @@ use dataflow_linalg::matrix::transfer::{Turn, transfer};
 use dataflow_linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow_linalg::product::{Operand, TriangularOperand, gemm, trmm, trsm};
 use dataflow_linalg::qr::{self, Adjoint, Arrange, Lines, Options, Reflectors};
-use dataflow_linalg::{cholesky, refine};
+use dataflow_linalg::{cholesky, product, refine};
 use ranks::on_ranks;
 
 const AUTO: Backend = Backend::Auto;
@@ -265,4 +266,59 @@ fn a_triangle_without_a_tile_is_refused_by_its_name() {
         assert_eq!((found.is_err(), named), (is_read, is_read), "{tile:?}");
         a.store().put(slot, taken).unwrap();
     }
+}
+
+#[test]
+fn a_matrix_that_is_given_twice_is_called_by_its_name() {
+    let a = general((3, 3), 1.0).named("M");
+    let refused = qr::least_squares(&a, &a, Options::of_order(2), AUTO, &Inline).unwrap_err();
+    let expected = "A and B are one and the same matrix \"M\" (3 x 3)";
+    assert!(refused.to_string().starts_with(expected), "{refused}");
+}
+
+#[test]
+fn solving_with_a_matrix_that_was_not_factored_says_so() {
+    let (a, b) = (general((3, 3), 1.0), general((3, 1), 1.0));
+    let solved = lu::solve(&a, &Pivots::new(&a), Op::NoTranspose, &b, AUTO, &Inline);
+    let refused = solved.unwrap_err().to_string();
+    assert!(refused.contains("factor the matrix first"), "{refused}");
+}
+
+#[test]
+fn data_that_go_to_a_rank_that_is_not_there_are_refused_by_its_name() {
+    let refused = general((3, 3), 1.0).named("A").collect(Rank(9), &Inline);
+    let refused = refused.unwrap_err().to_string();
+    let expected = "matrix \"A\" (3 x 3) cannot be collected on rank 9: of 1 the last is rank 0";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
+fn an_entry_that_panics_names_its_matrix_and_its_tile() {
+    let a = general((5, 5), 1.0).named("A");
+    let entry = |i: usize, j: usize| -> f64 {
+        assert!((i, j) != (3, 2), "no such entry");
+        1.0
+    };
+    let told = a.fill(&entry, &Inline).unwrap_err().to_string();
+    assert!(told.contains("Fill { i: 1, j: 1 }"), "{told}");
+    assert!(told.contains("no such entry"), "{told}");
+}
+
+#[test]
+fn factors_of_a_product_that_do_not_fit_are_both_named() {
+    let refused = product::expect_product((3, 4), (5, 2))
+        .unwrap_err()
+        .to_string();
+    let expected = "a product of 3 x 4 and 5 x 2: the left one has 4 columns and the right one 5 rows \
+                    (must be as many)";
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_slice_of_the_wrong_length_is_told_how_long_it_must_be() {
+    let layout = Layout::general(3, 2, 2).unwrap();
+    let refused = TiledMatrix::from_column_major(layout, &[0.0; 5], 3).unwrap_err();
+    let expected = "the slice is 3 x 1 (must be 3 x 2): it has 5 elements, and with ld = 3 at least 6 are \
+                    needed";
+    assert_eq!(refused.to_string(), expected);
 }

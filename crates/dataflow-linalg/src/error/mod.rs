@@ -91,7 +91,13 @@ pub struct ShapeError {
     pub found: (usize, usize),
     /// The rows and columns that would be right.
     pub expected: (usize, usize),
+    /// What its shape follows from, in words, where the shape alone does not say it.
+    more: Option<Box<More>>,
 }
+
+/// Words about a shape; behind one pointer, which keeps errors small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct More(String);
 
 impl ShapeError {
     /// `Ok` if the shapes agree.
@@ -106,15 +112,26 @@ impl ShapeError {
                 what,
                 found,
                 expected,
+                more: None,
             }),
         }
+    }
+
+    /// The same, saying also what the shape follows from.
+    pub(crate) fn with_more(self, more: String) -> Self {
+        let more = Some(Box::new(More(more)));
+        ShapeError { more, ..self }
     }
 }
 
 impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ((m, n), (rows, cols)) = (self.found, self.expected);
-        write!(f, "{} is {m} x {n} (must be {rows} x {cols})", self.what)
+        write!(f, "{} is {m} x {n} (must be {rows} x {cols})", self.what)?;
+        match &self.more {
+            Some(more) => write!(f, ": {}", more.0),
+            None => Ok(()),
+        }
     }
 }
 

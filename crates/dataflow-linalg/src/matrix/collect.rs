@@ -32,6 +32,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn collect(&self, to: Rank, on: &dyn Executor) -> Result<Option<Self>, Error> {
+        self.expect_rank(to, on)?;
         let whole = self.layout().alone();
         let places = |slot| {
             let (i, j) = whole.tile_of(slot).unwrap_or_default();
@@ -49,5 +50,18 @@ impl<T: Scalar> TiledMatrix<T> {
             }
             all
         }))
+    }
+
+    /// All ranks name the same rank, so all are refused. Where one names another, that one's next run
+    /// is not what the others have begun, and they hear of that.
+    fn expect_rank(&self, to: Rank, on: &dyn Executor) -> Result<(), Error> {
+        let n_ranks = on.courier().n_ranks();
+        if (to.0 as usize) < n_ranks {
+            return Ok(());
+        }
+        let (called, last) = (self.called(), n_ranks.saturating_sub(1));
+        Err(Error::no_such_rank(format!(
+            "{called} cannot be collected on {to}: of {n_ranks} the last is rank {last}"
+        )))
     }
 }

@@ -15,9 +15,14 @@ use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Alone, Context, Executor, Memory};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
-use dataflow_core::{Error, Report, run_across};
+use dataflow_core::{Error, Report, run_across, task_names};
 use std::fmt;
 use std::sync::Arc;
+
+task_names! {
+    /// A tile is made.
+    pub enum FillTask { Fill { i, j } }
+}
 
 /// The tile that a task makes.
 const TILE: usize = 0;
@@ -26,7 +31,7 @@ const TILE: usize = 0;
 pub struct Fill<'a, T: Scalar> {
     pub(super) matrix: &'a TiledMatrix<T>,
     entries: &'a dyn Entries<T>,
-    pub(super) tiles: Vec<(usize, usize)>,
+    tiles: Vec<(usize, usize)>,
 }
 
 impl<T: Scalar> fmt::Debug for Fill<'_, T> {
@@ -121,30 +126,43 @@ impl<T: Scalar> TiledMatrix<T> {
     }
 }
 
+impl FillTask {
+    /// The tile that it makes.
+    pub(super) fn tile(self) -> (usize, usize) {
+        let FillTask::Fill { i, j } = self;
+        (i as usize, j as usize)
+    }
+}
+
 impl<T: Scalar> TaskSpace for Fill<'_, T> {
-    type Task = u64;
+    type Task = FillTask;
     type Datum = Tile<T>;
 
     fn describe(&self, about: &mut Description) {
-        about.name("fill").parameter("tiles", self.tiles.len());
+        about.name("fill").parameter("matrix", self.matrix.called());
+        about.parameter("tiles", self.tiles.len());
         about.class("Fill").new_flow("TILE");
     }
 
-    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
-        0..self.tiles.len() as u64
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = FillTask> + Send {
+        let named = |&(i, j): &(usize, usize)| FillTask::Fill {
+            i: i as u32,
+            j: j as u32,
+        };
+        self.tiles.iter().map(named)
     }
 
-    fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+    fn inputs(&self, _: FillTask, _: &mut impl Inputs<Self>) {}
 
-    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
-        let (i, j) = self.tiles[task as usize];
+    fn successors(&self, task: FillTask, to: &mut impl Successors<Self>) {
+        let (i, j) = task.tile();
         if let Some(slot) = self.matrix.slot(i, j) {
             to.home(TILE, self.matrix.store(), slot);
         }
     }
 
-    fn run(&self, task: u64, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
-        let (i, j) = self.tiles[task as usize];
+    fn run(&self, task: FillTask, flows: &mut Flows<'_, Tile<T>>) -> Result<(), TaskError> {
+        let (i, j) = task.tile();
         let (layout, memory) = (self.matrix.layout(), self.matrix.memory());
         let mut tile = empty_tile(layout, memory, i, j);
         fill(&mut tile, layout, i, j, self.entries, &mut Vec::new());
@@ -153,7 +171,7 @@ impl<T: Scalar> TaskSpace for Fill<'_, T> {
         Ok(())
     }
 
-    fn roots(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+    fn roots(&self, on: Rank) -> impl Iterator<Item = FillTask> + Send {
         self.tasks(on)
     }
 

@@ -47,7 +47,7 @@ pub use distribution::{Distribution, Grid, GridError};
 pub use each::EachTile;
 pub(crate) use entries::column_major_of;
 pub use entries::{AdjointEntries, ColumnMajor, Entries};
-pub(crate) use fill::Fill;
+pub(crate) use fill::{Fill, FillTask};
 pub use layout::{Layout, LayoutError, Structure};
 pub use regular::{Regular, RegularTask};
 pub use tile::{Format, Part, Tile};

@@ -18,18 +18,31 @@ pub(crate) fn run_seen<D: Wire>(
     misplaced: Option<String>,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
-    let Some(matrix) = misplaced else {
-        return run_across(space, on);
+    let Some(text) = misplaced else {
+        return run_across(space, on).map_err(in_words);
     };
-    let refusal = Refusal { space, matrix };
+    let matrix = format!("{BEGIN}{text}{END}");
     // All ranks hear of it where they agree on the run: there is none beside this one if it goes on.
-    run_across(&Erased::new(&refusal), on)?;
-    let text = format!("{MISPLACED}: {}", refusal.matrix);
+    run_across(&Erased::new(&Refusal { space, matrix }), on).map_err(in_words)?;
     Err(Error::parameters_differ(text))
 }
 
-/// What a rank says that refuses a run.
+/// What a rank that refuses a run sets, and no other.
 const MISPLACED: &str = "matrix out of place";
+
+/// Between these its reason is told, beside which setting of which ranks differs.
+const BEGIN: char = '⟨';
+const END: char = '⟩';
+
+/// The reason alone, where ranks did not agree on a run because one refuses it.
+fn in_words(error: Error) -> Error {
+    let told = error.message().split_once(BEGIN);
+    let reason = told.filter(|(before, _)| before.contains(MISPLACED));
+    match reason.and_then(|(_, rest)| rest.split_once(END)) {
+        Some((reason, _)) => Error::parameters_differ(reason),
+        None => error,
+    }
+}
 
 /// A run that no rank agrees to, without tasks.
 struct Refusal<'a, S> {
@@ -159,14 +172,21 @@ mod tests {
     #[test]
     fn tiles_of_a_matrix_that_is_seen_from_another_rank_refuse_every_run() {
         for (run, told) in all_told(&given(true, |layout| layout)) {
-            assert!(
-                told.starts_with("matrix out of place: \"matrix\" of 5 x 5"),
-                "{run}: {told}"
-            );
-            assert!(
-                told.contains("seen from rank 0 (Layout::distributed has it seen from rank 1;")
-            );
+            let expected = "on rank 1 a matrix (5 x 5) is seen from rank 0: make its layout with \
+                            .distributed(distribution, runtime.rank())";
+            assert!(told.starts_with(expected), "{run}: {told}");
         }
+    }
+
+    #[test]
+    fn a_matrix_out_of_place_is_called_by_its_name() {
+        let [a, _] = given(true, |layout| layout);
+        let on = Context::new(&Inline).across(&Second);
+        let told = told(norm(&a.named("A"), Norm::One, &on));
+        assert!(
+            told.starts_with("on rank 1 matrix \"A\" (5 x 5) is seen from rank 0"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -20,6 +20,9 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+/// The name of a matrix that was given none.
+const UNNAMED: &str = "matrix";
+
 /// A matrix in tiles: those of this rank, in a store.
 ///
 /// Dereferences to its [`Layout`].
@@ -42,7 +45,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// A matrix whose tiles do not exist yet: each is made by [`fill_tile`](Self::fill_tile), from
     /// `memory`, on the thread that calls it.
     pub fn vacant(layout: Layout, memory: Arc<dyn Memory>) -> Self {
-        let store = Store::empty("matrix", layout.n_slots());
+        let store = Store::empty(UNNAMED, layout.n_slots());
         TiledMatrix::of(layout, memory, store)
     }
 
@@ -118,12 +121,13 @@ impl<T: Scalar> TiledMatrix<T> {
         memory: Arc<dyn Memory>,
         tiles: impl IntoIterator<Item = Tile<T>>,
     ) -> Self {
-        let store = Store::new("matrix", tiles);
+        let store = Store::new(UNNAMED, tiles);
         debug_assert_eq!(store.len(), layout.n_slots());
         TiledMatrix::of(layout, memory, store)
     }
 
-    /// The same tiles under another name in errors and traces ("matrix" until then).
+    /// The same tiles under another name ("matrix" until then): in traces, and in errors about the matrix
+    /// itself, its place or its tiles. What is found in its numbers is told by their index alone.
     pub fn named(self, name: impl Into<String>) -> Self {
         let TiledMatrix {
             layout,
@@ -321,11 +325,20 @@ impl<T: Scalar> TiledMatrix<T> {
         if there == here || !(0..self.store.len()).any(is_there) {
             return None;
         }
-        let (name, rows, cols) = (self.store.name(), self.rows(), self.cols());
+        let called = self.called();
         Some(format!(
-            "{name:?} of {rows} x {cols} with tiles, seen from {there} (Layout::distributed has it seen \
-             from {here}; with Context::across(&Alone) a rank works by itself)"
+            "on {here} {called} is seen from {there}: make its layout with .distributed(distribution, \
+             runtime.rank()), or where a rank works by itself run on Context::new(runtime).across(&Alone)"
         ))
+    }
+
+    /// What errors call it: by its name, if it was given one, and its shape.
+    pub(crate) fn called(&self) -> String {
+        let (rows, cols) = (self.rows(), self.cols());
+        match self.store.name() {
+            UNNAMED => format!("a matrix ({rows} x {cols})"),
+            name => format!("matrix {name:?} ({rows} x {cols})"),
+        }
     }
 
     #[cold]
@@ -362,8 +375,13 @@ pub(crate) fn expect_two<T: Scalar>(
     if !std::ptr::eq(a, b) {
         return Ok(());
     }
+    let (name, rows, cols) = (a.store.name(), a.rows(), a.cols());
+    let named = match name {
+        UNNAMED => String::new(),
+        _ => format!(" {name:?} ({rows} x {cols})"),
+    };
     Err(LinalgError::Shape(format!(
-        "{first} and {second} are one and the same matrix (they must be two: one is overwritten)"
+        "{first} and {second} are one and the same matrix{named} (they must be two: one is overwritten)"
     )))
 }
 
@@ -486,7 +504,17 @@ fn expect_column_major(
         Some(_) if ld == 0 => 0,
         Some(rest) => (rest / ld + 1).min(cols),
     };
-    ShapeError::check(what, (rows.min(ld), whole), (rows, cols))
+    let refused = ShapeError::check(what, (rows.min(ld), whole), (rows, cols));
+    refused.map_err(|error| {
+        let needed = (cols as u128 - 1) * ld.max(rows) as u128 + rows as u128; // cols > 0: else it fits
+        let of_columns = match ld < rows {
+            true => format!("with ld = {ld}, which must be at least {rows}, no column is whole"),
+            false => {
+                format!("it has {length} elements, and with ld = {ld} at least {needed} are needed")
+            }
+        };
+        error.with_more(of_columns)
+    })
 }
 
 impl<T: Scalar> Entries<T> for TiledMatrix<T> {
@@ -687,7 +715,7 @@ mod tests {
         assert!(from(7, 4).is_ok(), "the last column need not be padded");
         assert_eq!(
             from(5, 3).unwrap_err().to_string(),
-            "the slice is 3 x 1 (must be 3 x 2)"
+            "the slice is 3 x 1 (must be 3 x 2): it has 5 elements, and with ld = 3 at least 6 are needed"
         );
         assert!(from(6, 2).is_err());
         assert!(from(0, 0).is_err());

@@ -1,17 +1,16 @@
 //! Weighed: what is sent by the tasks that make, look at and move tiles; none of them computes.
 
 use super::transfer::{Transfer, TransferTask};
-use super::{EachTile, Fill, Regular, RegularTask};
+use super::{EachTile, Fill, FillTask, Regular, RegularTask};
 use crate::scalar::Scalar;
 use crate::weight::Weight;
 
 impl<T: Scalar> Weight for Fill<'_, T> {
-    fn bytes(&self, task: u64, _: usize) -> u64 {
-        let (i, j) = self.tiles[task as usize];
-        self.matrix.tile_bytes((i as u32, j as u32))
+    fn bytes(&self, FillTask::Fill { i, j }: FillTask, _: usize) -> u64 {
+        self.matrix.tile_bytes((i, j))
     }
 
-    fn flops(&self, _: u64) -> f64 {
+    fn flops(&self, _: FillTask) -> f64 {
         0.0
     }
 }

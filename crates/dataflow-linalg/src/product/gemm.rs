@@ -145,6 +145,12 @@ fn expect_into(
     if k == l && (rows, cols) == (m, n) && structure == Structure::General {
         return Ok(());
     }
+    if k != l {
+        return Err(LinalgError::Shape(format!(
+            "a product of {m} x {k} and {l} x {n}: the left one has {k} columns and the right one {l} rows \
+             (must be as many)"
+        )));
+    }
     Err(LinalgError::Shape(format!(
         "a product of {m} x {k} and {l} x {n} does not fit into {rows} x {cols} ({structure:?})"
     )))

@@ -213,6 +213,9 @@ impl fmt::Display for Reason {
                 write!(f, "\"{word}\" in the banner (must be {allowed})")
             }
             Reason::Unsuitable(rule) => f.write_str(rule),
+            Reason::SizeWords { found: 0, expected } => {
+                write!(f, "the size line is missing (must be {expected})")
+            }
             Reason::SizeWords { found, expected } => {
                 write!(f, "size line has {found} words (must be {expected})")
             }

@@ -276,7 +276,7 @@ fn sizes_that_are_none_are_refused_with_the_word() {
         "line 3: size line has 2 words (must be three: rows, columns, entries)",
     );
     refuses_sizes("4 2 1 1", "size line has 4 words");
-    refuses_sizes("", "size line has 0 words");
+    refuses_sizes("", "the size line is missing (must be ");
     refuses_sizes("4 2.0 1", "size \"2.0\" (must be a whole number");
     refuses_sizes(
         "99999999999999999999999 1 1",
