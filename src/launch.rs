@@ -100,30 +100,32 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     settings: RuntimeBuilder,
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
-    if settings.ranks == 0 {
+    let asked = settings.n_asked();
+    if asked == 0 {
         return Err(nobody().into());
     }
     let page = settings.page()?;
     let settings = for_page(settings, page.as_deref());
     let program = with_page(program, page.as_deref());
     match settings.chosen()? {
-        Transport::Local if settings.ranks == 1 => program(&settings.build()?),
-        Transport::Local if settings.ranks > Local::MOST => {
-            Err(E::from(Error::wrong_settings(format!(
-                "{} ranks as threads of one process (at most {})",
-                settings.ranks,
-                Local::MOST
-            ))))
-        }
+        Transport::Local if asked == 1 => program(&settings.build()?),
+        Transport::Local if asked > Local::MOST => Err(E::from(Error::wrong_settings(format!(
+            "{asked} ranks as threads of one process (at most {})",
+            Local::MOST
+        )))),
         Transport::Local => {
-            let transports = local::connect(settings.ranks);
+            let transports = local::connect(asked);
             as_threads(&settings, Transport::Local, transports, &program)
         }
         Transport::Own => Err(E::from(Error::wrong_settings(
             "a transport of the program's own was asked for (dataflow::launch_over takes one)",
         ))),
         Transport::Tcp => over_sockets(&settings, &program),
-        Transport::Mpi => under_mpi(&settings, &program),
+        Transport::Mpi => {
+            // Before MPI begins, and also if it is not built in.
+            settings.count_ranks()?;
+            under_mpi(&settings, &program)
+        }
     }
 }
 
@@ -266,20 +268,27 @@ impl RuntimeBuilder {
             Transport::Mpi => launched_ranks()?,
         };
         match launched {
-            None => Ok(self.ranks),
+            None => Ok(self.n_asked()),
             Some(n_ranks) => self.confirmed(n_ranks),
         }
     }
 
-    /// Whether ranks that are there are those that were asked for, if they were.
+    /// How many ranks there are if nobody else has started any.
+    fn n_asked(&self) -> usize {
+        self.ranks.unwrap_or(1)
+    }
+
+    /// Whether ranks that others have started are as many as were asked for, if a number was.
     fn confirmed(&self, n_ranks: usize) -> Result<usize, Error> {
-        if self.ranks == 1 || self.ranks == n_ranks {
-            return Ok(n_ranks);
+        match self.ranks {
+            Some(asked) if asked != n_ranks => Err(Error::wrong_settings(format!(
+                "{}, and {n_ranks} {} started by a launcher or by hand (ask for no number, and all \
+                 that were started run; or start {asked})",
+                were_asked(asked),
+                were(n_ranks)
+            ))),
+            _ => Ok(n_ranks),
         }
-        Err(Error::wrong_settings(format!(
-            "{} ranks were asked for, {n_ranks} were started (leave one of the two out)",
-            self.ranks
-        )))
     }
 }
 
@@ -341,16 +350,19 @@ fn over_sockets<R, E: From<Error>>(
     let Some(seat) = settings.seated()? else {
         return lead(settings, |tcp| run(tcp, true));
     };
-    settings.confirmed(seat.n_ranks)?;
     if seat.started_by.is_none() {
+        settings.confirmed(seat.n_ranks)?;
         return run(seat.take(&settings.communication())?, false);
+    }
+    if settings.ranks.is_some_and(|asked| asked != seat.n_ranks) {
+        return Err(E::from(not_as_before(settings.n_asked(), seat.n_ranks)));
     }
     let tcp = match set(LaunchedBefore::Gone) {
         LaunchedBefore::None => seat.take(&settings.communication())?,
-        LaunchedBefore::Again(tcp) if settings.ranks == seat.n_ranks => *tcp,
+        LaunchedBefore::Again(tcp) if settings.n_asked() == seat.n_ranks => *tcp,
         LaunchedBefore::Again(tcp) => {
             set(LaunchedBefore::Again(tcp));
-            return Err(E::from(not_as_before(settings.ranks, seat.n_ranks)));
+            return Err(E::from(not_as_before(settings.n_asked(), seat.n_ranks)));
         }
         LaunchedBefore::Staying(_) | LaunchedBefore::Gone => return Err(gone().into()),
     };
@@ -368,12 +380,12 @@ fn lead<R, E: From<Error>>(
     run: impl FnOnce(Tcp) -> Result<R, E>,
 ) -> Result<R, E> {
     let (tcp, others) = match set(LaunchedBefore::Gone) {
-        LaunchedBefore::None => start::start(settings.ranks, &settings.communication())?,
-        LaunchedBefore::Staying(staying) if staying.n_ranks() == settings.ranks => {
+        LaunchedBefore::None => start::start(settings.n_asked(), &settings.communication())?,
+        LaunchedBefore::Staying(staying) if staying.n_ranks() == settings.n_asked() => {
             staying.again()?
         }
         LaunchedBefore::Staying(staying) => {
-            let (there, asked) = (staying.n_ranks(), settings.ranks);
+            let (there, asked) = (staying.n_ranks(), settings.n_asked());
             set(LaunchedBefore::Staying(staying));
             return Err(E::from(not_as_before(asked, there)));
         }
@@ -387,9 +399,21 @@ fn lead<R, E: From<Error>>(
 
 fn not_as_before(asked: usize, there: usize) -> Error {
     Error::wrong_settings(format!(
-        "{asked} ranks were asked for, and {there} were started as processes before (as many are \
-         needed in every launch)"
+        "{}, and {there} {} started as processes before (as many are needed in every launch)",
+        were_asked(asked),
+        were(there)
     ))
+}
+
+fn were_asked(n_ranks: usize) -> String {
+    match n_ranks {
+        1 => "1 rank was asked for".into(),
+        _ => format!("{n_ranks} ranks were asked for"),
+    }
+}
+
+fn were(many: usize) -> &'static str {
+    if many == 1 { "was" } else { "were" }
 }
 
 fn gone() -> Error {

@@ -694,6 +694,54 @@ fn a_seat_is_never_left_empty() {
     assert_eq!(sockets.count_ranks().unwrap(), 2);
 }
 
+/// One that was asked for could not be told from none, and as many as were started ran.
+#[test]
+fn another_number_of_ranks_than_a_launcher_has_started_is_refused_one_included() {
+    let name = "another_number_of_ranks_than_a_launcher_has_started_is_refused_one_included";
+    if env::var_os(CHILD).is_some() {
+        let unsaid = Runtime::builder().threads(1);
+        println!("\nunsaid: {:?}", unsaid.count_ranks().ok());
+        for asked in 1..=3 {
+            match (ranks(asked).count_ranks(), asked) {
+                (counted, 2) => println!("\nasked for 2: {:?}", counted.ok()),
+                (counted, _) => println!("\ncounted: {}", counted.unwrap_err()),
+            }
+        }
+        let launched = launch(ranks(1), |_| Ok::<_, Error>(()));
+        return println!("\nlaunched: {}", launched.unwrap_err());
+    }
+    let mut program = Command::new(env::current_exe().expect("this program"));
+    program.args(["--exact", name, "--nocapture"]);
+    program.env(CHILD, "1");
+    program.envs([("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
+    program.envs([("MPI_LOCALRANKID", "0"), ("MPI_LOCALNRANKS", "2")]);
+    let ended = program.output().expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let there = "and 2 were started by a launcher or by hand";
+    for line in [
+        "unsaid: Some(2)".to_string(),
+        format!("counted: 1 rank was asked for, {there}"),
+        "asked for 2: Some(2)".into(),
+        format!("counted: 3 ranks were asked for, {there}"),
+        format!("launched: 1 rank was asked for, {there}"),
+    ] {
+        assert!(said.contains(&format!("\n{line}")), "{line} of {said}");
+    }
+}
+
+/// Seats by hand, too.
+#[test]
+fn another_number_of_ranks_than_there_are_seats_is_refused_one_included() {
+    let hosts = ["127.0.0.1:4000", "127.0.0.1"].map(String::from);
+    let seat = Seat::among(&hosts, Rank(1), Token::random().unwrap()).unwrap();
+    let launched = launch(ranks(1).seat(seat), |_| Ok::<_, Error>(()));
+    let text = launched.unwrap_err().to_string();
+    assert!(
+        text.contains("1 rank was asked for, and 2 were started by"),
+        "{text}"
+    );
+}
+
 /// Each would have all cores of its machine otherwise, and what memory it has.
 #[test]
 fn ranks_by_hand_at_one_address_share_its_machine() {

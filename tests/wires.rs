@@ -208,6 +208,21 @@ fn a_program_launches_again_and_again_under_mpirun() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
+/// `--ranks 1` was ignored, and two ran.
+#[test]
+fn one_rank_that_is_asked_for_is_not_two_under_mpirun() {
+    let Some(mut mpirun) = under_mpi(2) else {
+        return;
+    };
+    mpirun.arg(example("cholesky"));
+    mpirun.args("--n 10 --ranks 1 --threads 1".split(' '));
+    let output = must_end_soon(mpirun.spawn().unwrap());
+    let told = said(&output);
+    assert!(!output.status.success(), "{told}");
+    let expected = "1 rank was asked for, and 2 were started";
+    assert!(told.contains(expected), "{told}");
+}
+
 #[test]
 fn examples_that_need_no_ranks_speak_once_under_mpirun() {
     for (name, arguments) in [

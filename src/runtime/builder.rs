@@ -22,14 +22,15 @@ use std::time::Duration;
 /// assert_eq!(builder.build()?.n_threads(), 2);
 /// # Ok::<(), dataflow::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "nothing is started until `build` is called or it is given to `launch`"]
 pub struct RuntimeBuilder {
     threads: Option<usize>,
     bind: Bind,
     policy: Policy,
     placing: Placing,
-    pub(crate) ranks: usize,
+    /// None: one, or as many as a launcher has started.
+    pub(crate) ranks: Option<usize>,
     pub(crate) transport: Option<Transport>,
     pub(crate) seat: Option<Seat>,
     messages: dataflow_mpi::Settings,
@@ -38,25 +39,6 @@ pub struct RuntimeBuilder {
     spin: Option<Duration>,
     drive: Option<Drive>,
     pub(super) tracer: Option<Tracer>,
-}
-
-impl Default for RuntimeBuilder {
-    fn default() -> Self {
-        RuntimeBuilder {
-            threads: None,
-            bind: Bind::default(),
-            policy: Policy::default(),
-            placing: Placing::default(),
-            ranks: 1,
-            transport: None,
-            seat: None,
-            messages: dataflow_mpi::Settings::default(),
-            silence: None,
-            spin: None,
-            drive: None,
-            tracer: None,
-        }
-    }
 }
 
 impl Runtime {
@@ -93,9 +75,10 @@ impl RuntimeBuilder {
         RuntimeBuilder { placing, ..self }
     }
 
-    /// Number of ranks; by default one, or as many as a launcher has started. More are started by
-    /// [`launch`](crate::launch()).
+    /// Number of ranks; by default one, or as many as a launcher has started, which is an error to
+    /// [`launch`](crate::launch()) if another number is said here, one included. More are started by it.
     pub fn ranks(self, ranks: usize) -> Self {
+        let ranks = Some(ranks);
         RuntimeBuilder { ranks, ..self }
     }
 
@@ -154,10 +137,9 @@ impl RuntimeBuilder {
     /// If zero threads, more than one rank, a [seat](Self::seat) among others or a
     /// [transport](Self::transport) to others were asked for, or the system does not start the threads.
     pub fn build(self) -> Result<Runtime, Error> {
-        if self.ranks != 1 {
+        if let Some(several) = self.ranks.filter(|&ranks| ranks != 1) {
             return Err(Error::wrong_settings(format!(
-                "{} ranks (1 is built; dataflow::launch starts several)",
-                self.ranks
+                "{several} ranks (1 is built; dataflow::launch starts several)"
             )));
         }
         if let Some(seat) = &self.seat {

@@ -629,7 +629,10 @@ impl Flags {
         if let Some(n_ranks) = self.n_unstarted() {
             return self.planner(n_ranks);
         }
-        let mut builder = self.tuned()?.ranks(self.ranks.unwrap_or(1));
+        let mut builder = self.tuned()?;
+        if let Some(ranks) = self.ranks {
+            builder = builder.ranks(ranks);
+        }
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);
         }
