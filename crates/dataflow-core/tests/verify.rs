@@ -182,3 +182,99 @@ fn names_that_pack_to_one_number_are_found() {
         "{index}"
     );
 }
+
+/// What a run of this lie says, and of which kind it is.
+fn lie_told(lie: &GraphLie) -> (Kind, String) {
+    let error = run(lie, &Inline).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+/// Numbered tasks that order each other, of which one thing is wrong.
+enum GraphLie {
+    /// 1 and 2 wait for each other.
+    Cycle,
+    /// 0 feeds 9, which has no other input.
+    UnlistedWithOneInput,
+    /// 0 feeds 9, which waits for 8, too.
+    UnlistedWithTwo,
+    /// Tasks 1 and 2 both feed one input of 0.
+    TwoSources,
+}
+
+impl TaskSpace for GraphLie {
+    type Task = u64;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        about.class("Task").order("LEFT").order("RIGHT");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..3
+    }
+    fn index(&self, task: u64) -> Option<usize> {
+        Some(task as usize)
+    }
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        match (self, task) {
+            (GraphLie::Cycle, 1 | 2) => {
+                from.task(0, 3 - task, 0);
+                from.task(1, 0, 1);
+            }
+            (GraphLie::UnlistedWithOneInput, 9) => from.task(0, 0, 0),
+            (GraphLie::UnlistedWithTwo, 9) => {
+                from.task(0, 0, 0);
+                from.task(1, 8, 0);
+            }
+            (GraphLie::TwoSources, 0) => {
+                from.task(0, 1, 0);
+                from.task(0, 2, 0);
+            }
+            _ => {}
+        }
+    }
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        match (self, task) {
+            (GraphLie::Cycle, 0) => {
+                to.task(1, 1, 1);
+                to.task(1, 2, 1);
+            }
+            (GraphLie::Cycle, 1 | 2) => to.task(0, 3 - task, 0),
+            (GraphLie::UnlistedWithOneInput | GraphLie::UnlistedWithTwo, 0) => to.task(0, 9, 0),
+            (GraphLie::TwoSources, 1 | 2) => to.task(0, 0, 0),
+            _ => {}
+        }
+    }
+    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// A task that no list holds was fed half of its inputs, and the run ended well.
+#[test]
+fn a_run_of_a_wrong_graph_says_what_verify_would() {
+    for (lie, kind, parts) in [
+        (
+            GraphLie::Cycle,
+            Kind::Stalled,
+            &["LEFT of 1 comes from LEFT of 2, LEFT of 2 comes from LEFT of 1"],
+        ),
+        (
+            GraphLie::UnlistedWithOneInput,
+            Kind::CountExceeded,
+            &["LEFT of 0 goes to 9, which is no task"],
+        ),
+        (
+            GraphLie::UnlistedWithTwo,
+            Kind::Stalled,
+            &["LEFT of 0 goes to 9, which is no task"],
+        ),
+        (
+            GraphLie::TwoSources,
+            Kind::NotExpected,
+            &["LEFT of 0 has two sources: LEFT of 1 and LEFT of 2"],
+        ),
+    ] {
+        let (told, text) = lie_told(&lie);
+        assert_eq!(told, kind, "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}

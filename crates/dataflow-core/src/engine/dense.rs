@@ -62,6 +62,24 @@ impl DenseRecords {
         arrivals.map_or(0, |arrivals| arrivals.0.load(Ordering::Relaxed) & !POISON)
     }
 
+    /// How many tasks of these numbers and above have got something. Makes no page.
+    pub fn n_fed_from(&self, index: usize) -> usize {
+        let later = self.later.iter().filter_map(OnceLock::get);
+        let later = later.flat_map(|pages| pages.iter().zip(pages.len()..));
+        let first = self.first.iter().zip(0..);
+        let pages = first
+            .chain(later)
+            .filter_map(|(place, page)| Some((place.get()?, page)));
+        let fed = pages.map(|(bytes, page)| {
+            let skipped = index.saturating_sub(page * PAGE).min(PAGE);
+            let bytes = bytes[skipped..].iter();
+            bytes
+                .filter(|arrivals| arrivals.0.load(Ordering::Relaxed) & !POISON != 0)
+                .count()
+        });
+        fed.sum()
+    }
+
     /// The byte of a task, if its page was touched.
     fn touched(&self, index: usize) -> Option<&Arrivals> {
         let page = index / PAGE;
@@ -143,6 +161,8 @@ mod tests {
             assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::Ready(true));
             assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::FedTwice);
         }
+        let fed = [0, 1, 2, PAGE, LIMIT - 1].map(|index| dense.n_fed_from(index));
+        assert_eq!(fed, [7, 6, 5, 4, 1]);
     }
 }
 

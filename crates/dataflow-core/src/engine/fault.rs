@@ -5,7 +5,7 @@ use super::{OrderedError, Run};
 use crate::error::{Error, Kind, shown};
 use crate::port::Failure;
 use crate::rank::Rank;
-use crate::space::{TaskName, TaskSpace};
+use crate::space::{TaskName, TaskSpace, wrong_in_small};
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Notes a fault that ends the run: the first one is reported.
@@ -25,6 +25,18 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         self.common.stop(error);
     }
 
+    /// What `verify` says of the space, if it is small and something is wrong.
+    pub(super) fn wrong_in_small(&self) -> Option<String> {
+        let wrong = wrong_in_small(self.space, self.n_ranks())?;
+        Some(wrong.to_string())
+    }
+
+    pub(super) fn n_ranks(&self) -> u32 {
+        self.abroad
+            .as_ref()
+            .map_or(1, |abroad| abroad.n_ranks as u32)
+    }
+
     #[cold]
     pub(super) fn not_described(&self, task: S::Task, flow: usize, n: usize) {
         let text = format!("{task:?} has no flow {flow}: its class describes {n} flows");
@@ -34,9 +46,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     pub(super) fn not_expected(&self, source: S::Task, task: S::Task, flow: usize) {
         let flow = self.description.flow_name(task.class(), flow);
+        let wrong = self.wrong_in_small();
+        let wrong = wrong.unwrap_or_else(|| "`verify` checks every edge".into());
         let text = format!(
             "the successors of {source:?} feed {flow} of {task:?}, but the inputs of {task:?} do not name \
-             that output, and it alone, as the source of {flow}; `verify` checks every edge"
+             that output, and it alone, as the source of {flow}; {wrong}"
         );
         self.fail(Kind::NotExpected, Some(task), text);
     }

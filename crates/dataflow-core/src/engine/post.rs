@@ -76,7 +76,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
         if rank.0 as usize >= n_ranks || rank == self.rank {
             let text = format!(
-                "{source:?} feeds {target:?} on {rank}; this run has {n_ranks} rank(s) and is {}",
+                "{source:?} feeds {target:?} on {rank}; this run has {n_ranks} rank(s), counted from 0, and is {}",
                 self.rank
             );
             return self.fail(Kind::NoSuchRank, Some(target), text);

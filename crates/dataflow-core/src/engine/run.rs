@@ -235,6 +235,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let (count, rank) = (self.common.ledger.count(), self.rank);
         let why = self
             .strayed()
+            .or_else(|| self.wrong_in_small())
             .unwrap_or_else(|| "an edge leads to a task that is not listed, or back".into());
         let text =
             format!("more tasks ran than the {count} that the space counts on {rank}: {why}");

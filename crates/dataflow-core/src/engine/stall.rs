@@ -5,7 +5,10 @@ use super::guard::buried;
 use super::pending::Leftover;
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
-use crate::space::{Asked, CountedInputs, Description, TaskName, TaskSpace, in_order, misplaced};
+use crate::space::{
+    Asked, CountedInputs, Description, FEW, TaskName, TaskSpace, in_order, misplaced,
+    wrong_in_small,
+};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +22,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let count = self.common.ledger.count();
         let leftovers = self.pending.leftovers();
         if executed == count && leftovers.is_empty() {
-            return Ok(());
+            return self.check_numbers(count);
         }
         let n_left = leftovers.len();
         let unpack = |packed| self.space.named(packed);
@@ -56,15 +59,40 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         })
     }
 
-    fn n_ranks(&self) -> u32 {
-        self.abroad
-            .as_ref()
-            .map_or(1, |abroad| abroad.n_ranks as u32)
-    }
-
     /// Says which task is listed on a rank where it is not placed, if one is: the first of some rank.
     pub(super) fn strayed(&self) -> Option<String> {
         (0..self.n_ranks()).find_map(|rank| strayed(self.space, Rank(rank)))
+    }
+
+    /// Whether all numbered tasks that were fed are listed, as far as numbers tell: those of a space that
+    /// leaves none out are below its count. The bytes of others are compared with the tasks of small spaces.
+    fn check_numbers(&self, count: u64) -> Result<(), Error> {
+        if Self::CARRIES || count > FEW {
+            return Ok(());
+        }
+        let n_fed = self.dense.n_fed_from(count as usize);
+        let mut n_listed = 0;
+        if n_fed > 0 {
+            let space: &dyn Asked<S::Task> = self.space;
+            space.each_task(self.rank, &mut |task| {
+                let index = self.number(task);
+                let index = index.filter(|&index| index as u64 >= count);
+                n_listed += usize::from(index.is_some_and(|index| self.dense.arrived(index) != 0));
+                ControlFlow::Continue(())
+            });
+        }
+        let n_strange = n_fed.saturating_sub(n_listed);
+        if n_strange == 0 {
+            return Ok(());
+        }
+        let mut text = format!(
+            "all {count} tasks ran on {}, and edges lead to {n_strange} that `tasks` does not list",
+            self.rank
+        );
+        if let Some(wrong) = self.wrong_in_small() {
+            text += &format!("; {wrong}");
+        }
+        Err(Error::new(Kind::Stalled, None, text))
     }
 
     /// Adds the tasks of a dense space that have some of their inputs, but not all.
@@ -119,6 +147,7 @@ impl<T: TaskName> Stalled<'_, T> {
         let (count, rank, n_left) = (self.count, self.rank, self.n_left);
         if executed > count {
             let text = format!("{executed} tasks ran, the space counts {count} on {rank}");
+            let text = text + &self.wrong();
             return Error::new(Kind::CountExceeded, None, text);
         }
         let by_name = in_order(waiting.len(), &|a, b| waiting[a].0.cmp(&waiting[b].0));
@@ -126,6 +155,7 @@ impl<T: TaskName> Stalled<'_, T> {
         let name = ordered.peek().map(|(task, _)| format!("{task:?}"));
         if executed == count {
             let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
+            let text = text + &self.wrong();
             return Error::new(Kind::FedTwice, name, text);
         }
         let n_missing = count - executed;
@@ -138,7 +168,16 @@ impl<T: TaskName> Stalled<'_, T> {
             n if n > NAMED => text += &format!("; and {} more wait", n - NAMED),
             _ => {}
         }
+        text += &self.wrong();
         Error::new(Kind::Stalled, name, text)
+    }
+
+    /// What `verify` says of the space, if it is small and something is wrong.
+    fn wrong(&self) -> String {
+        match wrong_in_small(self.space, self.n_ranks) {
+            Some(wrong) => format!("; `verify` says: {wrong}"),
+            None => String::new(),
+        }
     }
 
     /// The inputs of a task that are missing, and whether their sources know of them.
@@ -192,7 +231,7 @@ impl<T: TaskName> Stalled<'_, T> {
         let (task, source, rank) = found?;
         let n_ranks = self.n_ranks;
         Some(format!(
-            "{task:?} waits for {source:?} on {rank}; this run has {n_ranks} rank(s)"
+            "{task:?} waits for {source:?} on {rank}; this run has {n_ranks} rank(s), counted from 0"
         ))
     }
 }

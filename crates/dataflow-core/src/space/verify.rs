@@ -115,8 +115,10 @@ fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Contradi
     }
 }
 
-/// Tasks up to which `DATAFLOW_VERIFY` has a space verified.
-const FEW: u64 = 100_000;
+/// Tasks up to which `DATAFLOW_VERIFY` has a space verified, and a run that has failed asks what is wrong.
+pub(crate) const FEW: u64 = 100_000;
+/// How many edges of a cycle are named.
+const CYCLE_SHOWN: usize = 4;
 
 /// Tasks beyond which no memory holds what is noted of each.
 const NOTED: u64 = u32::MAX as u64;
@@ -135,6 +137,19 @@ pub(crate) fn verify_if_asked<T: TaskName>(
         true => verify_small(space, n_ranks),
         false => Ok(()),
     }
+}
+
+/// What is wrong with a space whose run did not end well, if it is small and something is.
+#[cold]
+pub(crate) fn wrong_in_small<T: TaskName>(
+    space: &dyn Asked<T>,
+    n_ranks: u32,
+) -> Option<Contradiction> {
+    if n_tasks(space, n_ranks) > FEW {
+        return None;
+    }
+    let proved = read(space, n_ranks).and_then(|graph| graph.check());
+    proved.err()
 }
 
 /// How many tasks the space counts on all ranks, or the largest number.
@@ -426,7 +441,7 @@ impl NumberedGraph {
             for &(flow, source, source_flow) in &ends.inputs {
                 self.flow(task, flow)?;
                 if !fed.insert(flow) {
-                    return fault(format!("{} has two sources", self.end(task, flow)));
+                    return self.two_sources(task, flow, ends);
                 }
                 let Some(known) = &self.tasks[source].listed else {
                     return fault(format!(
@@ -450,7 +465,7 @@ impl NumberedGraph {
             for (flow, home) in &ends.taken {
                 let (mode, _) = self.flow(task, *flow)?;
                 if !fed.insert(*flow) {
-                    return fault(format!("{} has two sources", self.end(task, *flow)));
+                    return self.two_sources(task, *flow, ends);
                 }
                 if !matches!(mode, Mode::Read | Mode::Optional | Mode::Update) {
                     return fault(format!(
@@ -472,6 +487,26 @@ impl NumberedGraph {
             }
         }
         Ok(())
+    }
+
+    /// Both ends that a task names for one flow.
+    fn two_sources(
+        &self,
+        task: usize,
+        flow: usize,
+        ends: &TaskEdges<usize>,
+    ) -> Result<(), Contradiction> {
+        let inputs = ends.inputs.iter().filter(|input| input.0 == flow);
+        let taken = ends.taken.iter().filter(|taken| taken.0 == flow);
+        let from_tasks = inputs.map(|&(_, source, its)| self.end(source, its));
+        let sources: Vec<_> = from_tasks
+            .chain(taken.map(|(_, home)| home.to_string()))
+            .collect();
+        fault(format!(
+            "{} has two sources: {}",
+            self.end(task, flow),
+            sources.join(" and ")
+        ))
     }
 
     /// Every output is expected at its target, with the same kind.
@@ -627,13 +662,40 @@ impl NumberedGraph {
         }
         let mut waiting = self.listed().filter(|(task, _)| missing[*task] > 0);
         match waiting.next() {
-            Some((task, _)) => fault(format!(
-                "{} tasks wait for each other in a cycle, {} among them or behind",
-                1 + waiting.count(),
-                self.text(task)
-            )),
+            Some((first, _)) => fault(self.cycle(first, 1 + waiting.count(), &missing)),
             None => Ok(order),
         }
+    }
+
+    /// A cycle on which a task lies, or behind which it waits, said edge for edge; of what is missing at
+    /// each task.
+    fn cycle(&self, first: usize, n_waiting: usize, missing: &[usize]) -> String {
+        let (mut path, mut places) = (Vec::new(), HashMap::new());
+        let mut task = first;
+        while !places.contains_key(&task) {
+            places.insert(task, path.len());
+            let inputs = self.ends(task).map_or(&[][..], |ends| &ends.inputs);
+            let Some(&(flow, source, its)) = inputs.iter().find(|input| missing[input.1] > 0)
+            else {
+                break;
+            };
+            path.push(format!(
+                "{} comes from {}",
+                self.end(task, flow),
+                self.end(source, its)
+            ));
+            task = source;
+        }
+        let cycle = path.split_off(places[&task]);
+        let shown = &cycle[..cycle.len().min(CYCLE_SHOWN)];
+        let more = match cycle.len() - shown.len() {
+            0 => String::new(),
+            n => format!(", and so on over {n} more"),
+        };
+        format!(
+            "{n_waiting} tasks wait in a cycle or behind one: {}{more}",
+            shown.join(", ")
+        )
     }
 
     /// Follows each datum from home through its versions: what is taken comes back to some slot.
