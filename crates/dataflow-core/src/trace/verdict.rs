@@ -2,8 +2,9 @@
 //!
 //! # Law
 //! A cause is named only if it takes a tenth of the workers' time or more; where none does, that nothing
-//! is ready and that a rank is done before others count as one. Of several the one that explains the others
-//! goes first: a slow rank makes the rest wait, a long body leaves nothing ready.
+//! is ready and that a rank is done before others count as one, and each is told by its name. Of several
+//! the one that explains the others goes first: a slow rank makes the rest wait, a long body leaves nothing
+//! ready.
 //! The time after the last task of all is due to none of them: it is told by itself, if it is much.
 //! Of a run that failed it is said first where: what it costs that tasks did not run is due to that.
 //! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
@@ -391,19 +392,35 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     )
 }
 
+/// How much of their time workers have too little to do, each cause by its name.
+fn waited(told: &Explanation) -> String {
+    let [nothing, done] =
+        [Cause::NothingReady, Cause::Closing].map(|cause| told.lost_to(cause.shown()));
+    let is_seen = |part: f64| part >= 0.005; // as a percent
+    match (is_seen(nothing), is_seen(done)) {
+        (_, false) => format!("find nothing ready {} of their time", percent(nothing)),
+        (false, true) => format!("are done before others {} of their time", percent(done)),
+        (true, true) => format!(
+            "find nothing ready {} of their time and are done before others {}",
+            percent(nothing),
+            percent(done),
+        ),
+    }
+}
+
 /// Nothing was ready, though no long body, no long chain and no rank with more work than others is known.
 fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
-    let waited = percent(too_little(told));
+    let waited = waited(told);
     // What follows a task waits for the tasks of its own too, which is not recorded.
     let is_nested = |(at, slice): (At, &Slice)| own.of(at) < slice.span.length();
     if trace.slices().any(is_nested) {
         return format!(
-            "Workers find nothing ready {waited} of their time; how long the longest chain is, is not known where tasks have tasks of their own."
+            "Workers {waited}; how long the longest chain is, is not known where tasks have tasks of their own."
         );
     }
     let limits = &told.limits;
     format!(
-        "What is urgent runs late: workers find nothing ready {waited} of their time, though the longest chain, of {} tasks, takes {} of {}.",
+        "What is urgent runs late: workers {waited}, though the longest chain, of {} tasks, takes {} of {}.",
         limits.path_tasks.len(),
         time(limits.path),
         time(told.length),
@@ -489,6 +506,22 @@ mod tests {
         let found = of_some(&[(0, 410), (590, 1000)]);
         let expected = "What is urgent runs late: workers find nothing ready 18 % of their time, though the longest chain, of 1 tasks, takes 410 ns of 1.0 µs.";
         assert_eq!(found, expected);
+    }
+
+    /// It was said that workers found nothing ready, though their rank had no task left.
+    #[test]
+    fn a_rank_that_is_done_before_others_is_told_by_itself() {
+        let early = ran(0, &[(0, 200), (400, 600)], |begin| begin);
+        let late = ran(1, &[(0, 200), (450, 650), (760, 960)], |begin| begin);
+        let found = of_ranks(vec![early, late]);
+        let expected = "What is urgent runs late: workers find nothing ready 28 % of their time and are done before others 18 %, though the longest chain, of 1 tasks, takes 200 ns of 1.0 µs.";
+        assert_eq!(found, expected);
+        let early = ran(0, &[(0, 160)], |begin| begin);
+        let late = ran(1, &[(0, 160), (250, 400), (500, 650), (850, 1000)], |_| 0);
+        let found = of_ranks(vec![early, late]);
+        let expected =
+            "What is urgent runs late: workers are done before others 42 % of their time, though";
+        assert!(found.starts_with(expected), "{found}");
     }
 
     /// A chain of tiny tasks, at whose end nobody got a core for a while, was told that what is urgent runs
