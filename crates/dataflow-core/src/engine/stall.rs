@@ -71,14 +71,18 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return Ok(());
         }
         let n_fed = self.dense.n_fed_from(count as usize);
-        let mut n_listed = 0;
+        let (mut n_listed, mut left) = (0, count);
         if n_fed > 0 {
             let space: &dyn Asked<S::Task> = self.space;
             space.each_task(self.rank, &mut |task| {
                 let index = self.number(task);
                 let index = index.filter(|&index| index as u64 >= count);
                 n_listed += usize::from(index.is_some_and(|index| self.dense.arrived(index) != 0));
-                ControlFlow::Continue(())
+                left = left.saturating_sub(1);
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
             });
         }
         let n_strange = n_fed.saturating_sub(n_listed);

@@ -145,11 +145,26 @@ pub(crate) fn wrong_in_small<T: TaskName>(
     space: &dyn Asked<T>,
     n_ranks: u32,
 ) -> Option<Contradiction> {
-    if n_tasks(space, n_ranks) > FEW {
+    if n_tasks(space, n_ranks) > FEW || lists_more_than(FEW, space, n_ranks) {
         return None;
     }
     let proved = read(space, n_ranks).and_then(|graph| graph.check());
     proved.err()
+}
+
+/// Whether the space lists more tasks than so many, whatever it counts: a list may have no end.
+fn lists_more_than<T: TaskName>(most: u64, space: &dyn Asked<T>, n_ranks: u32) -> bool {
+    let mut n_listed = 0;
+    for on in (0..n_ranks).map(Rank) {
+        space.each_task(on, &mut |_| {
+            n_listed += 1;
+            match n_listed > most {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+    }
+    n_listed > most
 }
 
 /// How many tasks the space counts on all ranks, or the largest number.
