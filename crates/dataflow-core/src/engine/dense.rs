@@ -62,9 +62,11 @@ impl DenseRecords {
         arrivals.map_or(0, |arrivals| arrivals.0.load(Ordering::Relaxed) & !POISON)
     }
 
-    /// How many tasks of these numbers and above have got something. Makes no page.
+    /// How many tasks of these numbers and above have got something, as far as there are few places for
+    /// pages: a run is not to look through a hundred megabytes of them. Makes no page.
     pub fn n_fed_from(&self, index: usize) -> usize {
         let later = self.later.iter().filter_map(OnceLock::get);
+        let later = later.take_while(|pages| pages.len() <= FIRST);
         let later = later.flat_map(|pages| pages.iter().zip(pages.len()..));
         let first = self.first.iter().zip(0..);
         let pages = first
@@ -161,8 +163,10 @@ mod tests {
             assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::Ready(true));
             assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::FedTwice);
         }
-        let fed = [0, 1, 2, PAGE, LIMIT - 1].map(|index| dense.n_fed_from(index));
-        assert_eq!(fed, [7, 6, 5, 4, 1]);
+        // The largest are too far up to be looked for.
+        let near = if cfg!(miri) { 6 } else { 5 };
+        let fed = [0, 1, 2, 3 * PAGE, LIMIT - 1].map(|index| dense.n_fed_from(index));
+        assert_eq!(fed, [near, near - 1, near - 2, 1, 0]);
     }
 }
 
