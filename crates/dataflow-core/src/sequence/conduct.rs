@@ -56,7 +56,9 @@ pub(super) fn conduct<'env>(
         if shared.is_stopped() {
             return; // it was cancelled before it began
         }
-        if let Some(program) = held(&program).take() {
+        // Not in the condition: whoever comes meanwhile would wait for the lock until the program has returned.
+        let program = held(&program).take();
+        if let Some(program) = program {
             let returned = run_program(shared, program, visit);
             has_returned.store(returned, Ordering::Relaxed);
         }
