@@ -293,7 +293,7 @@ fn data_that_go_to_a_rank_that_is_not_there_are_refused_by_its_name() {
 }
 
 #[test]
-fn an_entry_that_panics_names_its_matrix_and_its_tile() {
+fn an_entry_that_panics_names_its_tile_and_says_why() {
     let a = general((5, 5), 1.0).named("A");
     let entry = |i: usize, j: usize| -> f64 {
         assert!((i, j) != (3, 2), "no such entry");
