@@ -7,6 +7,7 @@ use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::{AnyName, Erased};
+use dataflow_core::trace::{Schedule, Span};
 use dataflow_core::{run, run_across};
 use proptest::prelude::*;
 use specimen::Number;
@@ -402,6 +403,24 @@ fn weights_by_names_of_another_type_are_refused() {
     let (steps, store) = (vec![(0, None)], numbers());
     let space = Erased::of(program(&steps, &store, 1));
     drop(space.weighed(|_: u64, _| 0, |_: u64| 0.0));
+}
+
+/// The class stood twice in tables, and its part of the time was that of the first space.
+#[test]
+fn a_class_that_several_spaces_have_is_one_in_a_trace() {
+    let (first, second, store) = (vec![(0, None)], vec![(0, None), (1, None)], numbers());
+    let [a, b] = [&first, &second].map(|steps| program(steps, &store, 1));
+    let both = Erased::series([Erased::new(&a), Erased::new(&b)], 0..1).unwrap();
+    let mut schedule = Schedule::new(1);
+    for (task, begin) in both.tasks(Rank(0)).zip([0, 100, 200]) {
+        let end = begin + 100;
+        schedule.ran(0, task, Span { begin, end }, false);
+    }
+    let trace = schedule.trace(&both);
+    assert_eq!(trace.classes, ["Step"]);
+    let classes: Vec<_> = trace.slices().map(|(_, of)| trace.class(of)).collect();
+    assert_eq!(classes, ["Step"; 3]);
+    assert_eq!(trace.explanation().part("Step"), 1.0);
 }
 
 /// From the 257th on they were taken for the first ones.

@@ -68,7 +68,7 @@ pub struct Trace {
     pub name: String,
     /// Its parameters by name.
     pub parameters: Vec<(String, String)>,
-    /// Names of its classes.
+    /// Names of its classes, each once.
     pub classes: Vec<String>,
     /// The ranks, ascending.
     pub ranks: Vec<RankTrace>,
@@ -341,6 +341,7 @@ impl Trace {
                 .iter_mut()
                 .for_each(|rank| rank.change_times(shift));
             part.epoch = epoch;
+            part.merge_classes();
         }
         let mut errors: Vec<u64> = parts.iter().map(|part| part.clock_error).collect();
         errors.sort_unstable();
@@ -353,6 +354,28 @@ impl Trace {
         trace.clock_error = errors.iter().rev().take(2).sum();
         trace.links = Links::of(&mut trace.ranks);
         trace
+    }
+
+    /// Classes of one name become one: spaces in series may each have one of that name.
+    fn merge_classes(&mut self) {
+        let mut names: Vec<String> = Vec::new();
+        let mut places: BTreeMap<String, u16> = BTreeMap::new();
+        let of_classes = self.classes.drain(..).map(|name| {
+            let place = names.len() as u16; // classes have 16 bits
+            *places.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
+                place
+            })
+        });
+        let of_classes: Vec<u16> = of_classes.collect();
+        self.classes = names;
+        let slices = self.ranks.iter_mut().flat_map(|rank| &mut rank.slices);
+        for slice in slices {
+            // One that is none of them stays so.
+            if let Some(place) = of_classes.get(usize::from(slice.class)) {
+                slice.class = *place;
+            }
+        }
     }
 
     /// All tasks, rank by rank and worker by worker.
