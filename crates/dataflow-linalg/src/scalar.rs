@@ -171,6 +171,16 @@ pub trait Scalar:
     }
 }
 
+/// A number as users write it, all its digits.
+pub(crate) fn shown<T: Scalar>(number: T) -> String {
+    let (re, im) = (number.re(), number.im());
+    match T::PRECISION {
+        Precision::F32 | Precision::F64 => format!("{number:?}"),
+        Precision::C32 => c32::new(re as f32, im as f32).to_string(), // they are of this precision
+        Precision::C64 => c64::new(re, im).to_string(),
+    }
+}
+
 /// The smallest number of the precision of `T` whose reciprocal does not overflow: LAPACK's `sfmin`,
 /// 2⁻¹²⁶ or 2⁻¹⁰²².
 pub(crate) fn smallest_normal<T: Scalar>() -> f64 {

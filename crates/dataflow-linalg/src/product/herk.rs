@@ -12,7 +12,7 @@ use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, gemm_add, herk_add, scale};
 use crate::matrix::{Structure, Tile, TiledMatrix};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -248,8 +248,8 @@ task_space! {
             about.parameter("ops", format!("{ops:?}"));
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
-            about.parameter("alpha", format!("{:?}", self.alpha));
-            about.parameter("beta", format!("{:?}", self.beta));
+            about.parameter("alpha", shown(self.alpha));
+            about.parameter("beta", shown(self.beta));
         }
 
         /// As that of `Gemm`.

@@ -17,7 +17,7 @@ use super::triangular::{TriangularOperand, expect_fit, extents};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, scale, trsm_op, trsm_unit};
 use crate::matrix::{Tile, TiledMatrix};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -49,6 +49,15 @@ pub struct Substitution<'a, T: Scalar> {
 pub(super) struct TriangleForm {
     op: Op,
     shape: (Triangle, Diagonal),
+}
+
+/// How a triangle enters, as users write it.
+fn way(form: Option<TriangleForm>) -> String {
+    let shown = |TriangleForm {
+                     op,
+                     shape: (triangle, diagonal),
+                 }| { format!("{op:?}, {triangle:?}, {diagonal:?}") };
+    form.map_or_else(|| "none".to_string(), shown)
 }
 
 /// Overwrites `b` by the X of op(A)·X = α·B, or of X·op(A) = α·B. n·m² flops on the left, m·n² on
@@ -330,14 +339,14 @@ task_space! {
             self.b.layout().describe(about);
             about.parameter("grid of A", self.a.distribution());
             about.parameter("side", format!("{:?}", self.side));
-            about.parameter("down", format!("{:?}", self.down));
-            about.parameter("up", format!("{:?}", self.up));
+            about.parameter("down", way(self.down));
+            about.parameter("up", way(self.up));
             if self.of_unit {
                 about.parameter("b", "unit");
             }
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
-            about.parameter("alpha", format!("{:?}", self.alpha));
+            about.parameter("alpha", shown(self.alpha));
         }
 
         /// Steps that remain on the longest way, down to the last row and back up.

@@ -18,7 +18,7 @@ use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
 use crate::matrix::{Tile, TiledMatrix};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, shown};
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, task_names};
@@ -180,8 +180,8 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
         about.parameter("ops", format!("{:?}", (self.a.op(), self.b.op())));
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
-        about.parameter("alpha", format!("{:?}", self.alpha));
-        about.parameter("beta", format!("{:?}", self.beta));
+        about.parameter("alpha", shown(self.alpha));
+        about.parameter("beta", shown(self.beta));
         for class in ["GiveA", "GiveB"] {
             about.class(class).read("TILE");
         }

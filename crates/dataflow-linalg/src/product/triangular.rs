@@ -16,7 +16,7 @@
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_add, scale, trmm_op};
 use crate::matrix::{Structure, Tile, TiledMatrix};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -304,7 +304,7 @@ task_space! {
             about.parameter("triangle", format!("{shape:?}"));
             about.parameter("precision", T::PRECISION);
             about.parameter("backend", self.backend);
-            about.parameter("alpha", format!("{:?}", self.alpha));
+            about.parameter("alpha", shown(self.alpha));
         }
 
         /// The rows with late turns first, since they read those that are overwritten later.

@@ -108,6 +108,14 @@ enum What {
 }
 
 impl What {
+    /// As people read it.
+    fn shown(self) -> String {
+        match self {
+            What::Squares(scale) => format!("Squares over {scale:?}"),
+            _ => format!("{self:?}"),
+        }
+    }
+
     /// How many numbers there are of a tile, or of all.
     fn length(self, (rows, cols): (usize, usize)) -> usize {
         match self {
@@ -230,7 +238,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
     fn describe(&self, about: &mut Description) {
         about.name("norm").parameter("m", self.a.rows());
         self.a.layout().describe(about);
-        about.parameter("what", format!("{:?}", self.what));
+        about.parameter("what", self.what.shown());
         about.class("Tile").new_flow("TOTAL");
         about.class("Add").update("TOTAL").read("PART");
         about.class("Tell").optional("TOTAL");

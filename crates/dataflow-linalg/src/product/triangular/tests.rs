@@ -268,3 +268,24 @@ fn what_does_not_fit_is_refused() {
     assert!(refused(Side::Left, TriangularOperand::upper(&lower), &b).contains("upper"));
     assert!(refused(Side::Left, fits, &square).contains("another"));
 }
+
+/// They were Rust's `Some(TriangleForm { .. })` and `Complex { .. }`.
+#[test]
+fn parameters_are_shown_as_users_write_them() {
+    let square = || TiledMatrix::<c64>::zeros(Layout::general(8, 8, 4).unwrap());
+    let (a, b) = (square(), square());
+    let lower = TriangularOperand::lower(&a).unit();
+    let alpha = c64::new(0.5, -2.0);
+    let solve = Substitution::new(Side::Left, alpha, lower, &b, Backend::Auto).unwrap();
+    let mut about = Description::default();
+    solve.describe(&mut about);
+    let expected = [
+        ("down", "NoTranspose, Lower, Unit"),
+        ("up", "none"),
+        ("alpha", "0.5-2i"),
+    ];
+    for (name, value) in expected {
+        let found = about.parameters().iter().find(|(told, _)| told == name);
+        assert_eq!(found.unwrap().1, value, "{name}");
+    }
+}
