@@ -12,6 +12,7 @@ use dataflow_core::{TaskError, run, space::Independent};
 use specimen::within;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 const N_TASKS: u64 = if cfg!(miri) { 20 } else { 1000 };
@@ -42,6 +43,19 @@ fn a_wait_sees_every_kind_of_change_inserted_before_it_and_none_after() {
         let all = 10 + 2 * N_TASKS;
         assert_eq!(seen.unwrap().0, [1, all, all, 0].map(Some));
     }
+}
+
+/// Whoever came while the program inserted stood at a lock until it had returned.
+#[test]
+fn a_task_runs_on_another_worker_while_its_program_has_not_returned() {
+    let on = Shuffled::new(1).with_threads(2);
+    let told = scope(&on, |s| {
+        let (tell, told) = channel();
+        let n = s.handle(7);
+        s.task(write(&n), move |n| _ = tell.send(*n));
+        told.recv_timeout(Duration::from_secs(60))
+    });
+    assert_eq!(told.unwrap().0, Ok(7));
 }
 
 /// The rest of the row was run, too: a thousand tasks for nothing.
