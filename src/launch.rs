@@ -65,7 +65,8 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 /// says so.
 ///
 /// # Errors
-/// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, no ranks or
+/// Wrong settings, such as a [seat](RuntimeBuilder::seat) and another transport than sockets, a file for
+/// the trace that rank 0 cannot write, no ranks or
 /// more than this machine has room for ([`Local::MOST`] as threads), or an error of the program; of several ranks' errors the first that is not only about another rank's end. If a
 /// process that this call has started fails, an error that says so.
 ///

@@ -870,11 +870,64 @@ fn a_runtime_heeds_the_environment_or_says_what_is_wrong() {
         ("DATAFLOW_POLICY", "zzz", "DATAFLOW_POLICY", "UnknownPolicy"),
         ("DATAFLOW_BIND", "zzz", "DATAFLOW_BIND", "UnknownBind"),
         ("DATAFLOW_TRACE", "a.zzz", "DATAFLOW_TRACE", "WriteError"),
+        (
+            "DATAFLOW_TRACE",
+            "/nowhere/a.svg",
+            "No such file",
+            "WriteError",
+        ),
+        (
+            "DATAFLOW_TRACE",
+            "/dev/null/a.svg",
+            "ot a directory",
+            "WriteError",
+        ),
     ] {
         let said = said_with(variable, value);
         let parts = [told, value, "because of", source];
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
+}
+
+/// It was told when all had been computed.
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_a_program_begins_and_an_old_one_stays() {
+    let name =
+        "a_page_that_cannot_be_written_is_refused_before_a_program_begins_and_an_old_one_stays";
+    if env::var_os(CHILD).is_some() {
+        let begun = |_: &Runtime| {
+            println!("\nbegun");
+            Ok::<_, Error>(())
+        };
+        let two = || Runtime::builder().threads(1).ranks(2);
+        let answers = [
+            launch(two(), begun),
+            launch(two().transport(Transport::Tcp), begun),
+            dataflow::launch_over(two(), local::connect(2), begun),
+        ];
+        answers
+            .iter()
+            .for_each(|answer| println!("\nanswer: {answer:?}"));
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
+    std::fs::create_dir_all(folder.join("folder.html")).unwrap();
+    let old = folder.join("old.html");
+    std::fs::write(&old, "old").unwrap();
+    for (page, refused) in [("folder.html", 3), ("no/a.html", 3), ("old.html", 0)] {
+        let mut program = Command::new(env::current_exe().unwrap());
+        program.args(["--exact", name, "--nocapture"]);
+        program.env(CHILD, "1").env("DATAFLOW_TRACE", page);
+        let output = program.current_dir(&folder).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        let lines = |part: &str| told.lines().filter(|line| line.contains(part)).count();
+        let because = format!("DATAFLOW_TRACE: {page}: ");
+        assert_eq!(lines(&because), refused, "{output:?}");
+        assert_eq!(lines("begun") == 0, refused > 0, "{output:?}");
+    }
+    assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
+    let names = std::fs::read_dir(folder).unwrap();
+    assert_eq!(names.count(), 2, "nothing is left beside them");
 }
 
 /// What a rank returns, that panics as it goes.

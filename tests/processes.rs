@@ -144,9 +144,11 @@ fn what_nobody_takes_from_standard_error_fails_no_program() {
         ExitCode::SUCCESS
     });
     let full = std::fs::File::options().write(true).open("/dev/full");
-    program
-        .env("DATAFLOW_TRACE", "/nowhere/trace.html")
-        .stderr(full.unwrap());
+    // A device, so it is not looked at before the end.
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("full.html");
+    std::fs::remove_file(&page).ok(); // of an earlier run of this test
+    std::os::unix::fs::symlink("/dev/full", &page).unwrap();
+    program.env("DATAFLOW_TRACE", &page).stderr(full.unwrap());
     let output = ended(program);
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(count(&output, "behind: 2"), 1, "{}", told(&output));

@@ -45,12 +45,14 @@ impl Runtime {
     /// ranks that a launcher or [`launch`](crate::launch()) has started, only rank 0 writes it).
     ///
     /// # Errors
-    /// If a variable is set to something else; the text names it, its value and what is allowed.
+    /// If a variable is set to something else, or the file cannot be written; the text names the variable,
+    /// its value and what is allowed.
     pub fn from_env() -> Result<Self, Error> {
         let mut builder = RuntimeBuilder::from_env()?;
         if let Some(path) = page()?
             && is_first()?
         {
+            expect_writable(&path)?;
             builder.tracer = Some(tracer_to(path));
         }
         builder.build()
@@ -91,12 +93,22 @@ impl RuntimeBuilder {
         Ok(builder)
     }
 
-    /// Where the environment wants a trace, if these settings ask for none.
+    /// Where the environment wants a trace, if these settings ask for none. Only the rank that writes it
+    /// looks whether it can: to the machines of others the folder may be unknown.
     pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
-        match self.tracer {
-            Some(_) => Ok(None),
-            None => page(),
+        if self.tracer.is_some() {
+            return Ok(None);
         }
+        let page = page()?;
+        let is_first_seat = self.seat.as_ref().is_none_or(|seat| seat.rank == Rank(0));
+        // What a launcher says wrong matters to launches that ask it, and they say so.
+        if let Some(path) = &page
+            && is_first_seat
+            && is_first().unwrap_or(false)
+        {
+            expect_writable(path)?;
+        }
+        Ok(page)
     }
 }
 
@@ -112,6 +124,15 @@ fn page() -> Result<Option<PathBuf>, Error> {
             Err(wrong("DATAFLOW_TRACE")(unknown))
         }
     }
+}
+
+/// Refuses a trace's file that cannot be written, before there is a trace.
+fn expect_writable(path: &Path) -> Result<(), Error> {
+    dataflow_trace::expect_writable(path).map_err(|fault| {
+        let fault = dataflow_trace::WriteError::File(path.to_path_buf(), fault);
+        let text = format!("DATAFLOW_TRACE: {fault} (must be a file that can be written)");
+        Error::wrong_settings(text).with_source(fault)
+    })
 }
 
 /// Whether this process is no rank but 0: all would write one file.

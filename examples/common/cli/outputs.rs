@@ -7,8 +7,7 @@
 use super::Failure;
 use clap::ArgMatches;
 use dataflow::trace::Format;
-use std::fs::{File, OpenOptions, read_link, remove_file, symlink_metadata};
-use std::io::ErrorKind;
+use std::fs::read_link;
 use std::path::{Path, PathBuf};
 
 /// The flags that name such a file, in any example.
@@ -81,24 +80,8 @@ impl Outputs {
 /// # Errors
 /// As of a file that cannot be written when the run is over.
 pub fn expect_writable(path: &Path) -> Result<(), Failure> {
-    if is_special(path) {
-        return Ok(());
-    }
-    let opened = match OpenOptions::new().append(true).open(path) {
-        // A link that leads nowhere yet will be followed.
-        Err(fault) if fault.kind() == ErrorKind::NotFound && symlink_metadata(path).is_err() => {
-            File::create_new(path).and_then(|_| remove_file(path))
-        }
-        Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
-        // It is replaced as a whole, so it is enough to be able to write beside it.
-        Err(fault) if fault.kind() == ErrorKind::PermissionDenied && path.is_file() => {
-            let beside = path.with_file_name(format!(".tried-{}", std::process::id()));
-            let tried = File::create_new(&beside).and_then(|_| remove_file(beside));
-            tried.map_err(|_| fault)
-        }
-        opened => opened.map(drop),
-    };
-    opened.map_err(|fault| Failure::output_unwritable(path, fault))
+    let looked = dataflow::trace::expect_writable(path);
+    looked.map_err(|fault| Failure::output_unwritable(path, fault))
 }
 
 /// The files that traces may go to: `run.html`, then `run.2.html` and so on.
