@@ -587,7 +587,9 @@ fn a_datum_that_is_not_at_home_is_named_before_anything_runs() {
         (error.kind(), error.task()),
         (Kind::HomeEmpty, Some("second 1"))
     );
-    assert!(error.to_string().contains("slot 1 of numbers"), "{error}");
+    let datum =
+        "datum 1 of the program is to come from slot 1 of numbers (6 slots), which is empty";
+    assert!(error.to_string().contains(datum), "{error}");
     drop(lent);
     assert_eq!(values(&store), [1; N_DATA]);
     recorded.run(&Inline).unwrap();
@@ -831,6 +833,7 @@ fn a_datum_that_is_not_at_home_across_ranks_is_told_by_the_first_task_that_reads
     let (told, _) = on_ranks(2, (5, 8), |courier| {
         let store = numbers();
         let program = record("absent", 2, |r| {
+            r.home(&store, 1, Rank(0));
             let a = r.home(&store, 0, Rank(0));
             let b = r.home(&store, N_DATA, Rank(1));
             r.name("first").task(write(&a), |a| a.0 += 1);
@@ -843,7 +846,8 @@ fn a_datum_that_is_not_at_home_across_ranks_is_told_by_the_first_task_that_reads
     });
     for text in told {
         let why = format!("slot {N_DATA} of numbers ({N_DATA} slots), which does not exist");
-        let expected = format!("DATUM1 of add 1 is to come from {why} (task add 1 on rank 1)");
+        let datum = "datum 2 of the program (accessed by add 1)";
+        let expected = format!("{datum} is to come from {why} (task add 1 on rank 1)");
         assert_eq!(text, expected);
     }
 }

@@ -213,16 +213,12 @@ impl<'env, D: Datum> Graph<'env, D> {
         }
     }
 
-    /// The task itself; of one that fetches a datum, the first that reads it. And which flow of that task has
-    /// the datum, or the first.
-    pub fn inserted(&self, number: u32) -> (u32, usize) {
+    /// The task itself; of one that fetches a datum, the first that reads it.
+    pub fn inserted(&self, number: u32) -> u32 {
         let fetches = self.tasks[number as usize].body.is_none();
         match self.flows_of(number) {
-            [flow] if fetches && flow.first != NONE => {
-                let reads = flow.first;
-                (self.flows[reads as usize].task, self.place(reads))
-            }
-            _ => (number, 0),
+            [flow] if fetches && flow.first != NONE => self.flows[flow.first as usize].task,
+            _ => number,
         }
     }
 
@@ -254,10 +250,13 @@ impl<'env, D: Datum> Graph<'env, D> {
         let first = flows.find(inserted);
         let task = first.map(|flow| format!("{:?}", self.label(flow.task)));
         let origin = &self.origins[datum as usize];
+        let n_slots = origin.store.len();
+        let why = match origin.index < n_slots {
+            true => "is empty: nothing was put there, or it is lent to another task",
+            false => "does not exist",
+        };
         let text = format!(
-            "a datum is to come from {origin}, which has {} slots: it does not exist or is lent to another \
-             task",
-            origin.store.len(),
+            "datum {datum} of the program is to come from {origin} ({n_slots} slots), which {why}"
         );
         Error::new(Kind::HomeEmpty, task, text)
     }

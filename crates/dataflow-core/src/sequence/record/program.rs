@@ -112,7 +112,7 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
     }
 
     /// A datum that `owner` keeps in a slot of its store; other ranks ignore store and index. Each slot
-    /// may be named only once.
+    /// may be named only once. Errors name the datum by its slot, and by its number among these calls, from 0.
     pub fn home(&self, store: &'env Store<D>, index: usize, owner: Rank) -> Home<'c, D> {
         let mut recording = self.recording.borrow_mut();
         let n_data = recording.graph.origins.len();

@@ -136,8 +136,8 @@ impl<'env, D: Datum> Recorded<'env, D> {
         }
     }
 
-    /// A text in which steps are told by the tasks of the program. The program has none that fetches a datum:
-    /// its flow is told as that of the first task that reads the datum.
+    /// A text in which steps are told by the tasks of the program, and their flows by its data. It has no task
+    /// that fetches a datum: this is told as the first task that reads the datum.
     fn told(&self, text: &str) -> String {
         let mut pieces = text.split(STEP);
         let mut told = pieces.next().unwrap_or_default().to_owned();
@@ -150,18 +150,34 @@ impl<'env, D: Datum> Recorded<'env, D> {
                 told += piece;
                 continue;
             };
-            let (task, flow) = self.graph.inserted(number);
-            if let Some(before) = told.strip_suffix("DATUM0 of ") {
-                told = format!("{before}DATUM{flow} of ");
+            let task = self.graph.label(self.graph.inserted(number));
+            match self.accessed(&told, number) {
+                Some((length, datum)) => {
+                    told.truncate(length);
+                    told += &format!("datum {datum} of the program (accessed by {task:?}){behind}");
+                }
+                None => told += &format!("{task:?}{behind}"),
             }
-            told += &format!("{:?}{behind}", self.graph.label(task));
         }
         told
+    }
+
+    /// The datum of the flow of a step that a text ends in, and how long the text before is.
+    fn accessed(&self, text: &str, number: u32) -> Option<(usize, u32)> {
+        let named = text.strip_suffix(" of ")?;
+        let before = named.trim_end_matches(|c: char| c.is_ascii_digit());
+        let flow: usize = named[before.len()..].parse().ok()?;
+        let length = before.strip_suffix(FLOW)?.len();
+        let flow = self.graph.flows_of(number).get(flow)?;
+        Some((length, flow.datum))
     }
 }
 
 /// How the `Debug` of a step begins.
 const STEP: &str = "recorded task ";
+
+/// How the name of a flow begins.
+const FLOW: &str = "DATUM";
 
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -219,7 +235,7 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
         for class in &self.graph.classes {
             let mut described = about.class(class.name);
             for (flow, changes) in class.changes.iter().enumerate() {
-                let name = format!("DATUM{flow}");
+                let name = format!("{FLOW}{flow}");
                 described = match changes {
                     true => described.update(&name),
                     false => described.read(&name),
