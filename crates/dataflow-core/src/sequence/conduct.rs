@@ -8,20 +8,19 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::port::Executor;
-use crate::sync::held;
+use crate::sync::{AtomicBool, Ordering, held};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// A program that inserts into a scope, called once at most. Behind a pointer, so that what runs it is
 /// compiled here, and not for each program.
-pub(super) type Program<'p, 'env> = dyn for<'c> FnMut(&Scope<'c, 'env>) + Send + 'p;
+pub(super) type InsertingProgram<'p, 'env> = dyn for<'c> FnMut(&Scope<'c, 'env>) + Send + 'p;
 
 /// Has a program run by `run`; returns the program's result with the report.
-pub(super) fn behind<'env, R: Send>(
+pub(super) fn by_pointer<'env, R: Send>(
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
-    run: impl FnOnce(&mut Program<'_, 'env>) -> Result<Report, Error>,
+    run: impl FnOnce(&mut InsertingProgram<'_, 'env>) -> Result<Report, Error>,
 ) -> Result<(R, Report), Error> {
     let (mut program, mut result) = (Some(program), None);
     let report = run(&mut |scope: &Scope<'_, 'env>| {
@@ -44,7 +43,7 @@ pub(super) fn behind<'env, R: Send>(
 pub(super) fn conduct<'env>(
     on: &dyn Executor,
     level: &Arc<Level>,
-    program: &mut Program<'_, 'env>,
+    program: &mut InsertingProgram<'_, 'env>,
     execute: &dyn Fn(&Arc<Job>),
 ) -> Result<Report, Error> {
     refuse_too_deep(level.depth)?;
@@ -65,13 +64,13 @@ pub(super) fn conduct<'env>(
     };
     drive(&shared, Arc::default(), begin, execute);
     let seconds = start.elapsed().as_secs_f64();
-    shared.ended(has_returned.into_inner(), seconds)
+    shared.ended(has_returned.load(Ordering::Relaxed), seconds)
 }
 
 /// Runs the inserting program; answers whether it returned.
 fn run_program<'f, 'env>(
     shared: &'f ScopeRun<'_, 'env>,
-    program: &mut Program<'_, 'env>,
+    program: &mut InsertingProgram<'_, 'env>,
     visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
 ) -> bool {
     let hand = visit.hand.inserting();

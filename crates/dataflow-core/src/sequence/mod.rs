@@ -128,7 +128,7 @@ pub use task::BodyOutcome;
 use crate::engine::{Report, expect_workers, is_inside, refuse_inside_a_body};
 use crate::error::Error;
 use crate::port::Executor;
-use conduct::{Program, behind, conduct};
+use conduct::{InsertingProgram, by_pointer, conduct};
 use level::Level;
 
 /// Runs a program that inserts tasks, and all tasks that it inserts, on this rank; returns the program's
@@ -148,10 +148,10 @@ pub fn scope<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<(R, Report), Error> {
-    behind(program, |program| run(on, program))
+    by_pointer(program, |program| run(on, program))
 }
 
-fn run(on: &dyn Executor, program: &mut Program<'_, '_>) -> Result<Report, Error> {
+fn run(on: &dyn Executor, program: &mut InsertingProgram<'_, '_>) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     expect_workers(on)?;
     let level = Level::outermost(on);
@@ -180,14 +180,14 @@ pub fn scope_inside<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,
 ) -> Result<R, Error> {
-    let result = behind(program, |program| match is_inside() {
+    let result = by_pointer(program, |program| match is_inside() {
         true => run_inside(on, program),
         false => run(on, program),
     });
     result.map(|(result, _)| result)
 }
 
-fn run_inside(on: &dyn Executor, program: &mut Program<'_, '_>) -> Result<Report, Error> {
+fn run_inside(on: &dyn Executor, program: &mut InsertingProgram<'_, '_>) -> Result<Report, Error> {
     expect_workers(on)?;
     let level = Level::outermost(on);
     let report = conduct(on, &level, program, &|job| on.execute_inside(job));

@@ -11,7 +11,7 @@
 //! that travel, tiles that are views into them.
 
 use super::access::AccessSet;
-use super::conduct::{behind, conduct};
+use super::conduct::{by_pointer, conduct};
 use super::held::{Fallen, Held, Lend, ScopeInside};
 use super::level::Level;
 use super::scope::{Insertion, Scope};
@@ -143,7 +143,7 @@ where
         let outer = PhantomData;
         (parent.body)(Children { scope, outer }, arg)
     };
-    let result = behind(program, |program| {
+    let result = by_pointer(program, |program| {
         inside.aside.during(|| {
             let execute = |job: &_| inside.on.execute_inside(job);
             conduct(inside.on, &level, program, &execute)
