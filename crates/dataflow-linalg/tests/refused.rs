@@ -288,8 +288,29 @@ fn solving_with_a_matrix_that_was_not_factored_says_so() {
 fn data_that_go_to_a_rank_that_is_not_there_are_refused_by_its_name() {
     let refused = general((3, 3), 1.0).named("A").collect(Rank(9), &Inline);
     let refused = refused.unwrap_err().to_string();
-    let expected = "matrix \"A\" (3 x 3) cannot be collected on rank 9: of 1 the last is rank 0";
+    let expected = "matrix \"A\" (3 x 3) cannot be collected on rank 9: the last is rank 0";
     assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
+fn ranks_that_collect_on_one_that_is_not_there_or_on_different_ones_all_hear_of_it() {
+    for to in [[9, 9], [0, 9]] {
+        let (told, _) = on_ranks(2, (7, 7), |courier| {
+            let rank = courier.rank();
+            let rows = Distribution::BlockCyclic(Grid::new(2, 1).unwrap());
+            let layout = Layout::general(4, 4, 2).unwrap();
+            let layout = layout.distributed(rows, rank).unwrap();
+            let a = TiledMatrix::<f64>::zeros(layout).named("A");
+            let on = Context::new(&Inline).across(courier);
+            let collected = a.collect(Rank(to[rank.0 as usize]), &on);
+            collected.unwrap_err().to_string()
+        });
+        let expected = match to {
+            [9, 9] => "matrix \"A\" (4 x 4) cannot be collected on rank 9: the last is rank 1",
+            _ => "on rank 9",
+        };
+        assert!(told.iter().all(|text| text.contains(expected)), "{told:?}");
+    }
 }
 
 #[test]

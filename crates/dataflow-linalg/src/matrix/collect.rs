@@ -4,6 +4,7 @@ use super::{Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::Error;
 use dataflow_core::data::Version;
+use dataflow_core::error::Kind;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_core::space;
@@ -32,14 +33,14 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn collect(&self, to: Rank, on: &dyn Executor) -> Result<Option<Self>, Error> {
-        self.expect_rank(to, on)?;
         let whole = self.layout().alone();
         let places = |slot| {
             let (i, j) = whole.tile_of(slot).unwrap_or_default();
             (self.rank_of(i, j), self.place(i as u32, j as u32))
         };
         let collect = Collect::new(self.store(), whole.n_slots(), &places, to);
-        T::run_collect(&collect, self, on)?;
+        let run = T::run_collect(&collect, self, on);
+        run.map_err(|error| self.not_to(to, on, error))?;
         let tiles = collect.into_data();
         let here = tiles.filter(|_| on.courier().rank() == to);
         Ok(here.map(|tiles| {
@@ -52,16 +53,16 @@ impl<T: Scalar> TiledMatrix<T> {
         }))
     }
 
-    /// All ranks name the same rank, so all are refused. Where one names another, that one's next run
-    /// is not what the others have begun, and they hear of that.
-    fn expect_rank(&self, to: Rank, on: &dyn Executor) -> Result<(), Error> {
-        let n_ranks = on.courier().n_ranks();
-        if (to.0 as usize) < n_ranks {
-            return Ok(());
+    /// An error of the run, in words if the data were to go to no rank. The run is begun all the same: so
+    /// the others hear of it, also if they named another.
+    fn not_to(&self, to: Rank, on: &dyn Executor, error: Error) -> Error {
+        let last = on.courier().n_ranks().saturating_sub(1);
+        if error.kind() != Kind::NoSuchRank || to.0 as usize <= last {
+            return error;
         }
-        let (called, last) = (self.called(), n_ranks.saturating_sub(1));
-        Err(Error::no_such_rank(format!(
-            "{called} cannot be collected on {to}: of {n_ranks} the last is rank {last}"
-        )))
+        let called = self.called();
+        Error::no_such_rank(format!(
+            "{called} cannot be collected on {to}: the last is rank {last}"
+        ))
     }
 }
