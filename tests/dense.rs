@@ -362,7 +362,7 @@ fn what_looks_definite_and_is_not_is_solved_by_lu() {
     );
 }
 
-/// LAPACK's `gesv` has NaN for the second, beside an infinity.
+/// It had a NaN beside an infinity, and nothing was said.
 #[test]
 fn a_solution_that_is_larger_than_any_number_is_an_error_and_no_nan() {
     let tiny: [Array2<f64>; 2] = [

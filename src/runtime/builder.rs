@@ -75,8 +75,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { placing, ..self }
     }
 
-    /// Number of ranks; by default one, or as many as a launcher has started, which is an error to
-    /// [`launch`](crate::launch()) if another number is said here, one included. More are started by it.
+    /// Number of ranks, which [`launch`](crate::launch()) starts; by default one, or as many as a launcher has
+    /// started. If a launcher has started another number than is said here, one included, that is an error.
     pub fn ranks(self, ranks: usize) -> Self {
         let ranks = Some(ranks);
         RuntimeBuilder { ranks, ..self }
