@@ -372,15 +372,56 @@ fn a_solution_that_is_larger_than_any_number_is_an_error_and_no_nan() {
     for a in tiny {
         let x = a.solve(&array![a[(0, 0)], a[(1, 1)]]).unwrap();
         assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-3), "{x}");
-        let refused = a.solve(&array![1.0, 1.0]);
-        match refused {
-            Err(LinalgError::Overflow { col: 0, .. }) => {}
-            Err(error) => panic!("{error}"),
-            Ok(x) => assert!(x.iter().all(|x| !x.is_nan()), "{x}"),
+        let kept = a.lu_factor().unwrap();
+        let b = array![[0.0, 1.0], [0.0, 1.0]];
+        for refused in [a.solve(&b), kept.solve(&b), kept.solve_adjoint(&b)] {
+            assert_eq!(overflown(refused), 1);
         }
-        let told = a.solve(&array![f64::NAN, 1.0]).unwrap();
-        assert!(told[0].is_nan(), "{told}");
+        for refused in [a.inverse(), kept.inverse()] {
+            assert_eq!(overflown(refused), 0);
+        }
+        let unknown = array![0.0, f64::NAN];
+        for told in [a.solve(&unknown), kept.solve(&unknown)] {
+            let told = told.unwrap_err().to_string();
+            assert!(
+                told.starts_with("right-hand sides are not finite: entry (1, 0)"),
+                "{told}"
+            );
+        }
     }
+    let kept = array![[1e-320]].cholesky_factor().unwrap();
+    assert_eq!(overflown(kept.solve(&array![1.0])), 0);
+    assert_eq!(overflown(kept.inverse()), 0);
+}
+
+/// The same in tiles, where B is in the place of X.
+#[test]
+fn tiles_of_a_solution_that_is_larger_than_any_number_are_an_error() {
+    let runtime = Runtime::builder().threads(1).build().unwrap();
+    let general = |cols| Layout::general(3, cols, 2).unwrap();
+    let tiny = |i: usize, j: usize| if i == j { 1e-320 } else { 0.0 };
+    let refused = |b: f64, name: &str| {
+        let sides = || TiledMatrix::from_fn(general(1), |i, _| [0.0, 0.0, b][i]);
+        let whole = TiledMatrix::from_fn(general(3), tiny);
+        let lower = TiledMatrix::from_fn(Layout::lower(3, 2).unwrap(), tiny);
+        let told = [
+            whole.solve(&sides(), &runtime),
+            lower.solve(&sides(), &runtime),
+            whole.lu_factor(&runtime).unwrap().solve(&sides()),
+            lower.cholesky_factor(&runtime).unwrap().solve_into(sides()),
+        ];
+        for told in told {
+            assert_eq!(told.unwrap_err().name(), name);
+        }
+    };
+    refused(1.0, "overflow");
+    refused(f64::INFINITY, "not_finite");
+    let lower = TiledMatrix::from_fn(Layout::lower(3, 2).unwrap(), tiny);
+    assert_eq!(overflown(lower.inverse(&runtime)), 0);
+    assert_eq!(
+        overflown(TiledMatrix::from_fn(general(3), tiny).inverse(&runtime)),
+        0
+    );
 }
 
 /// The graph that was to say why is no run that a body may begin.

@@ -18,12 +18,12 @@ use crate::Runtime;
 use crate::calls::factored::steps::AUTO;
 use crate::calls::factored::{self, CholeskyFactor, Factors, Lu, LuFactor, QrFactor, steps};
 use crate::calls::site::expect_square;
-use crate::calls::site::{Site, array, array_of, expect_rows, is_small, of_columns};
+use crate::calls::site::{Site, array, array_of, expect_rows, finite, is_small, of_columns};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, product, qr};
-use ndarray::{Array, Array2, ArrayBase, ArrayView1, ArrayView2, Data, Dimension, Ix2};
+use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
 /// are column-major.
@@ -89,12 +89,11 @@ pub trait Dense<T: Scalar> {
     /// [`cholesky_factor`](Self::cholesky_factor), [`lu_factor`](Self::lu_factor).
     ///
     /// If A is Hermitian to the bit with a positive diagonal, Cholesky is tried first; if A is not
-    /// positive definite after all, and otherwise, LU with partial pivoting solves. NaN in a column of B is
-    /// NaN in that of X, and X may be infinite.
+    /// positive definite after all, and otherwise, LU with partial pivoting solves.
     ///
     /// # Errors
-    /// If the shapes disagree, A is not square, not finite or singular; [`LinalgError::Overflow`] with the
-    /// first pivot of LU that is not finite, or the first column of X with a NaN that B has not.
+    /// If the shapes disagree, A is not square or singular, A or B is not finite;
+    /// [`LinalgError::Overflow`] with the first pivot of LU, or the first column of X, that is not finite.
     fn solve<S: Data<Elem = T>, D: Dimension>(
         &self,
         b: &ArrayBase<S, D>,
@@ -384,21 +383,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
     }
 
     fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        expect_square(self.dim())?;
-        let (a, is_definite) = (self.view(), is_definite_at_a_glance(self.view()));
-        if is_small(a.dim()) {
-            let inverse = is_definite.then(|| factored::inverted_definite_at_once(a));
-            return inverse
-                .flatten()
-                .map_or_else(|| factored::inverted_at_once(a), Ok);
-        }
-        if is_definite {
-            match factored::inverted_definite(a) {
-                Err(LinalgError::NotPositiveDefinite { .. }) => {}
-                answer => return answer,
-            }
-        }
-        factored::inverted_by_lu(a)
+        finite(inverted(self.view())?)
     }
 
     fn dot_tiled<R: Data<Elem = T>>(
@@ -455,18 +440,6 @@ fn is_hermitian<T: Scalar>(elements: &[T], n: usize) -> bool {
 
 /// X of A·X = B: by Cholesky if A looks definite and is, by LU otherwise.
 fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    let x = solved(a, b)?;
-    // What is infinite in X makes NaN of what comes after it.
-    let has_nan =
-        |column: ArrayView1<'_, T>| column.iter().any(|x| x.re().is_nan() || x.im().is_nan());
-    let mut columns = x.columns().into_iter().zip(b.columns());
-    match columns.position(|(x, b)| has_nan(x) && !has_nan(b)) {
-        Some(col) => Err(LinalgError::overflow_in(col)),
-        None => Ok(x),
-    }
-}
-
-fn solved<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
     expect_square(a.dim())?;
     expect_rows(b.dim(), a.nrows())?;
     let is_definite = is_definite_at_a_glance(a);
@@ -483,6 +456,25 @@ fn solved<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array
         }
     }
     factored::solved_by_lu(a, b)
+}
+
+/// A⁻¹: by Cholesky if A looks definite and is, by LU otherwise.
+fn inverted<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
+    expect_square(a.dim())?;
+    let is_definite = is_definite_at_a_glance(a);
+    if is_small(a.dim()) {
+        let inverse = is_definite.then(|| factored::inverted_definite_at_once(a));
+        return inverse
+            .flatten()
+            .map_or_else(|| factored::inverted_at_once(a), Ok);
+    }
+    if is_definite {
+        match factored::inverted_definite(a) {
+            Err(LinalgError::NotPositiveDefinite { .. }) => {}
+            answer => return answer,
+        }
+    }
+    factored::inverted_by_lu(a)
 }
 
 /// Both sides of a problem of least squares in tiles, and where it is worked on.

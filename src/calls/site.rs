@@ -118,6 +118,9 @@ pub(crate) fn in_one_tile<T: Scalar>(tile: Tile<T>) -> Result<TiledMatrix<T>, Li
 }
 
 /// What is computed from the columns of a matrix, or from a vector as the only one.
+///
+/// # Errors
+/// [`LinalgError::NotFinite`] and [`LinalgError::Overflow`] if B or what is made of it is not finite.
 pub(crate) fn of_columns<T: Scalar, R: Data<Elem = T>, D: Dimension>(
     b: &ArrayBase<R, D>,
     solve: impl FnOnce(ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError>,
@@ -133,7 +136,8 @@ pub(crate) fn of_columns<T: Scalar, R: Data<Elem = T>, D: Dimension>(
         1 => b.view().into_dyn().insert_axis(Axis(1)),
         _ => b.view().into_dyn(),
     };
-    let x = solve(columns.into_dimensionality::<Ix2>().map_err(wrong)?)?;
+    let columns = columns.into_dimensionality::<Ix2>().map_err(wrong)?;
+    let x = finite_from(columns, solve(columns)?)?;
     let x = match b.ndim() {
         1 => x.index_axis_move(Axis(1), 0).into_dyn(),
         _ => x.into_dyn(),
@@ -180,6 +184,19 @@ pub(crate) fn finite<T: Scalar>(array: Array2<T>) -> Result<Array2<T>, LinalgErr
         Some(col) => Err(LinalgError::overflow_in(col)),
         None => Ok(array),
     }
+}
+
+/// The same of what was made from the columns of B, which nobody has looked at before: what is not finite
+/// there is not finite in what was made, either.
+fn finite_from<T: Scalar>(b: ArrayView2<'_, T>, made: Array2<T>) -> Result<Array2<T>, LinalgError> {
+    finite(made).map_err(|overflow| {
+        let mut entries = b.axis_iter(Axis(1)).enumerate();
+        let found = entries.find_map(|(col, column)| {
+            let row = column.iter().position(|x| !x.is_finite())?;
+            Some((row, col))
+        });
+        found.map_or(overflow, LinalgError::not_finite_right_hand_side)
+    })
 }
 
 /// The entries as a column-major array.

@@ -14,7 +14,6 @@ use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, 
 use crate::calls::site::{expect_rows, expect_square};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
-use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{cholesky, lu, product};
@@ -129,13 +128,12 @@ pub trait Tiled<T: Scalar>: Sized {
     /// X with A·X = B: by Cholesky if A is stored as [`Structure::Lower`], by LU with partial
     /// pivoting otherwise.
     ///
-    /// On one rank LU also solves with a Hermitian matrix that is not positive definite. B is not looked at:
-    /// NaN in a column of B is NaN in that of X, and X may be infinite.
+    /// On one rank LU also solves with a Hermitian matrix that is not positive definite.
     ///
     /// # Errors
-    /// If shapes, tile orders or grids disagree, A is not square, not finite or singular; over ranks
-    /// if a Hermitian A is not positive definite; [`LinalgError::Overflow`] with the first pivot of LU that is
-    /// not finite.
+    /// If shapes, tile orders or grids disagree, A is not square or singular, A or B is not finite; over
+    /// ranks if a Hermitian A is not positive definite; [`LinalgError::Overflow`] with the first pivot of LU,
+    /// or the first column of X, that is not finite.
     fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError>;
 
     /// Pivots and factors of P·A = L·U, for any shape: L unit lower below the diagonal, U on and
@@ -213,20 +211,13 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
 
     fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
-        if self.structure() == Structure::Lower {
-            // Shapes that do not fit are told before the work.
-            cholesky::substitution(self, b, Backend::Auto)?;
-            let l = copy(self, *self.layout(), on)?;
-            let x = copy(b, *b.layout(), on)?;
-            match cholesky::factor_and_solve(&l, &x, AUTO, on) {
-                Ok(_) => return Ok(x),
-                Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let (a, x) = (whole(self, on)?, copy(b, *b.layout(), on)?);
-        steps::solve_by_lu(&a, &x, on)?;
-        Ok(x)
+        let x = solved(self, b, on)?;
+        let Err(overflow) = steps::expect_finite(&x, on) else {
+            return Ok(x);
+        };
+        // What is not finite in B is not finite in X, either.
+        b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
+        Err(overflow)
     }
 
     fn cholesky_factor(self, on: &dyn Executor) -> Result<TiledCholeskyFactor<'_, T>, LinalgError> {
@@ -278,19 +269,9 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
 
     fn inverse(&self, on: &dyn Executor) -> Result<Self, LinalgError> {
         expect_square((self.rows(), self.cols()))?;
-        if self.structure() == Structure::Lower {
-            let a = copy(self, *self.layout(), on)?;
-            match cholesky::inverse(&a, AUTO, on) {
-                Ok(_) => return Ok(a),
-                Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let x = steps::invert_by_lu(whole(self, on)?, on)?;
-        match self.structure() {
-            Structure::General => Ok(x),
-            Structure::Lower => copy(&x, *self.layout(), on),
-        }
+        let x = inverted(self, on)?;
+        steps::expect_finite(&x, on)?;
+        Ok(x)
     }
 
     fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
@@ -302,5 +283,47 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
         let (c, _) = c.map_err(LinalgError::Run)?;
         steps::multiply((self, b), &c, on)?;
         Ok(c)
+    }
+}
+
+/// X of A·X = B, for a square A.
+fn solved<T: Scalar>(
+    a: &TiledMatrix<T>,
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let copy_of_b = || copy(b, *b.layout(), on);
+    if a.structure() == Structure::Lower {
+        // Shapes that do not fit are told before the work.
+        cholesky::substitution(a, b, AUTO)?;
+        let (l, x) = (copy(a, *a.layout(), on)?, copy_of_b()?);
+        match cholesky::factor_and_solve(&l, &x, AUTO, on) {
+            Ok(_) => return Ok(x),
+            Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (a, x) = (whole(a, on)?, copy_of_b()?);
+    steps::solve_by_lu(&a, &x, on)?;
+    Ok(x)
+}
+
+/// A⁻¹ of a square A, stored like A.
+fn inverted<T: Scalar>(
+    a: &TiledMatrix<T>,
+    on: &dyn Executor,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    if a.structure() == Structure::Lower {
+        let inverse = copy(a, *a.layout(), on)?;
+        match cholesky::inverse(&inverse, AUTO, on) {
+            Ok(_) => return Ok(inverse),
+            Err(LinalgError::NotPositiveDefinite { .. }) if on.courier().n_ranks() == 1 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let inverse = steps::invert_by_lu(whole(a, on)?, on)?;
+    match a.structure() {
+        Structure::General => Ok(inverse),
+        Structure::Lower => copy(&inverse, *a.layout(), on),
     }
 }

@@ -6,7 +6,8 @@ use super::steps::{AUTO, alike};
 use crate::calls::copy::copy;
 use crate::calls::site::expect_square;
 use crate::calls::site::{
-    SMALL, Site, array, array_of, array_of_hermitian, expect_rows, heap, is_small, of_columns,
+    SMALL, Site, array, array_of, array_of_hermitian, expect_rows, finite, heap, is_small,
+    of_columns,
 };
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
@@ -62,7 +63,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// The bits are those of [`Dense::solve`](crate::Dense::solve) where that goes by Cholesky.
     ///
     /// # Errors
-    /// If the shapes disagree.
+    /// If the shapes disagree, or B is not finite; [`LinalgError::Overflow`] with the first column of X that
+    /// is not.
     ///
     /// # Examples
     /// ```
@@ -84,7 +86,7 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// A⁻¹. 2n³/3 operations and a copy of L; for A⁻¹·B take [`solve`](Self::solve).
     ///
     /// # Errors
-    /// If the run fails.
+    /// [`LinalgError::Overflow`] with the first column that is not finite; if the run fails.
     ///
     /// # Examples
     /// ```
@@ -99,7 +101,7 @@ impl<T: Scalar> CholeskyFactor<T> {
         let site = Site::beside(&self.l, 0)?;
         let inverse = site.tiles(Ok(*self.l.layout()), &self.l)?;
         steps::invert_with_cholesky(&inverse, site.on())?;
-        array_of_hermitian(&inverse, &site)
+        finite(array_of_hermitian(&inverse, &site)?)
     }
 
     /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms.
@@ -209,7 +211,8 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// X with A·X = B. 2n² operations for each column; copies B.
     ///
     /// # Errors
-    /// If shapes or tile orders disagree.
+    /// If shapes or tile orders disagree, or B is not finite; [`LinalgError::Overflow`] with the first column
+    /// of X that is not.
     ///
     /// # Examples
     /// ```
@@ -244,7 +247,8 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        cholesky::solve(&self.l, &b, AUTO, self.on)?;
+        let solve = cholesky::substitution(&self.l, &b, AUTO)?;
+        steps::solve_finite(&b, self.on, || solve.run(self.on))?;
         Ok(b)
     }
 
@@ -267,6 +271,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
         let inverse = copy(&self.l, *self.l.layout(), self.on)?;
         steps::invert_with_cholesky(&inverse, self.on)?;
+        steps::expect_finite(&inverse, self.on)?;
         Ok(inverse)
     }
 

@@ -1,6 +1,6 @@
 //! The factors P, L and U of a matrix, kept: of an array, and of a matrix in tiles.
 
-use super::steps;
+use super::steps::{self, AUTO};
 use crate::calls::copy::copy;
 use crate::calls::site::expect_square;
 use crate::calls::site::{
@@ -70,7 +70,8 @@ impl<T: Scalar> LuFactor<T> {
     ///
     /// # Errors
     /// [`LinalgError::Singular`] with the first zero on the diagonal of U, [`LinalgError::Overflow`] with the
-    /// first number on it that is not finite; if A is not square, or the shapes disagree.
+    /// first number on it, or the first column of X, that is not finite; if A is not square, the shapes
+    /// disagree, or B is not finite.
     ///
     /// # Examples
     /// ```
@@ -160,11 +161,11 @@ impl<T: Scalar> LuFactor<T> {
         let Factors { lu, pivots } = &self.factors;
         if let Some(tile) = lu.tile(0, 0).filter(|_| is_small((lu.rows(), lu.cols()))) {
             let inverse = whole::invert_with_lu((&tile, &self.permutation()));
-            return Ok(array_of((lu.rows(), lu.cols()), inverse));
+            return finite(array_of((lu.rows(), lu.cols()), inverse));
         }
         let site = Site::beside(lu, 0)?;
         let copy = site.tiles(Ok(*lu.layout()), lu)?;
-        Ok(array(&steps::invert_with_lu(copy, pivots, site.on())?))
+        finite(array(&steps::invert_with_lu(copy, pivots, site.on())?))
     }
 
     /// The determinant of A, as logarithm and phase: it neither overflows nor vanishes. n logarithms;
@@ -392,7 +393,8 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
 
     fn solve_in(&self, op: Op, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
         let Factors { lu, pivots } = &self.factors;
-        steps::solve_with_lu((lu, pivots), op, b, self.on)
+        let solve = lu::Solve::new(lu, pivots, op, b, AUTO)?;
+        steps::solve_finite(b, self.on, || solve.run(self.on))
     }
 
     /// A⁻¹. 4n³/3 operations and a copy of the factors.
@@ -414,7 +416,9 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
         self.solvable.clone()?;
         let Factors { lu, pivots } = &self.factors;
         let lu = copy(lu, *lu.layout(), self.on)?;
-        steps::invert_with_lu(lu, pivots, self.on)
+        let inverse = steps::invert_with_lu(lu, pivots, self.on)?;
+        steps::expect_finite(&inverse, self.on)?;
+        Ok(inverse)
     }
 
     /// The determinant of A, the same on every rank; n logarithms, and over ranks two messages from

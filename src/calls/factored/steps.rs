@@ -2,6 +2,7 @@
 //! [`linalg`](crate::linalg) of this room.
 
 use crate::collective::Gather;
+use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_linalg::determinant::Determinant;
@@ -121,6 +122,17 @@ pub(crate) fn expect_finite<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
     made.scan(on).map(drop).map_err(LinalgError::in_result)
+}
+
+/// B ← X, by what overwrites B; neither may be other than finite.
+pub(crate) fn solve_finite<T: Scalar>(
+    b: &TiledMatrix<T>,
+    on: &dyn Executor,
+    solve: impl FnOnce() -> Result<Report, LinalgError>,
+) -> Result<(), LinalgError> {
+    b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
+    solve()?;
+    expect_finite(b, on)
 }
 
 /// Q and R; of A reflectors are left.

@@ -212,6 +212,16 @@ impl LinalgError {
         }
     }
 
+    /// [`NotFinite`](Self::NotFinite) of an entry of B that was found without a graph.
+    pub fn not_finite_right_hand_side((row, col): (usize, usize)) -> Self {
+        LinalgError::NotFinite {
+            of: Given::RightHandSides,
+            row: row as u64,
+            col: col as u64,
+            source: None,
+        }
+    }
+
     /// [`Overflow`](Self::Overflow) that was found without a graph.
     pub fn overflow_in(col: usize) -> Self {
         LinalgError::Overflow {
