@@ -269,8 +269,6 @@ pub trait Dense<T: Scalar> {
 
     /// A⁻¹, by the decomposition that [`solve`](Self::solve) takes.
     ///
-    /// A⁻¹ may be infinite where a pivot is small, as that of [[1e-310]] is, and as LAPACK's is.
-    ///
     /// # Errors
     /// As [`solve`](Self::solve).
     fn inverse(&self) -> Result<Array2<T>, LinalgError>;
