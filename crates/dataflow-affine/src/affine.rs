@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 use std::ops::{Add, Mul, Neg, Sub};
 
 /// A parameter of a program, or the variable of one of its loops.
+///
+/// # Examples
+/// See [`Affine`](Affine#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Var(pub(crate) u32);
 
@@ -55,6 +58,19 @@ impl Var {
 
 /// c₁·x₁ + … + cₙ·xₙ + c, with no coefficient 0 and the variables in order; or nothing is known, because a
 /// number [was too large](Affine::is_too_large).
+///
+/// # Examples
+/// ```
+/// use dataflow_affine::Program;
+///
+/// let mut program = Program::default();
+/// let (n, m) = (program.parameter("n"), program.parameter("m"));
+/// let e = 2 * n - m + 3;
+/// assert_eq!(program.expression(&e), "2 * n + 3 - m");
+/// assert_eq!((e.coefficient(n), e.coefficient(m), e.constant()), (2, -1, 3));
+/// assert_eq!(e.with(m, &(n + 1)), n + 2);
+/// assert_eq!(e.at(&|var| if var == n { 10 } else { 4 }), 19);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Affine {
     terms: Vec<(Var, i64)>,

@@ -12,6 +12,24 @@ use std::collections::BTreeMap;
 type Monomial = Vec<(Var, u32)>;
 
 /// A polynomial with rational coefficients: a sum of integer multiples of monomials, divided.
+///
+/// # Examples
+/// The tiles of a lower triangle are (n² + n) / 2:
+/// ```
+/// use dataflow_affine::{Mode, Program, count};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let a = program.family("A", true);
+/// program.each("m", 0, n, |program, m| {
+///     program.each("k", 0, m + 1, |program, k| {
+///         program.task("Tile", &[(Mode::Update, a, &[m + 0, k + 0])]);
+///     });
+/// });
+/// let tasks = count(&program, &program.statements()[0])?.expect("loops without a condition");
+/// assert_eq!((tasks.divisor(), tasks.at(&|_| 4)), (2, 10));
+/// # Ok::<(), dataflow_affine::Inexact>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Polynomial {
     terms: BTreeMap<Monomial, i128>,

@@ -6,6 +6,23 @@ use crate::system::{Inexact, System};
 use crate::{Derived, Var};
 
 /// A place of a program that is refused.
+///
+/// # Examples
+/// In its first step this loop reads a sum that nobody has made:
+/// ```
+/// use dataflow_affine::{Mode, Program, Reason, derive};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let sums = program.family("Sum", false); // tasks make its data, no store has them
+/// program.each("i", 0, n, |program, i| {
+///     program.task("Add", &[(Mode::Read, sums, &[i - 1]), (Mode::New, sums, &[i + 0])]);
+/// });
+/// let faults = derive(&program).unwrap_err();
+/// assert_eq!((faults[0].statement, faults[0].access), (0, Some(0)));
+/// let Reason::NobodyWrote(guard) = &faults[0].reason else { panic!("{faults:?}") };
+/// assert_eq!(program.guard(guard, &program.statements()[0].base), "i == 0");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The statement, by number.
@@ -17,6 +34,9 @@ pub struct Fault {
 }
 
 /// Why a place is refused.
+///
+/// # Examples
+/// See [`Fault`](Fault#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A formula would hold for fractions, and perhaps not for integers.

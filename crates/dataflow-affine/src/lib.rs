@@ -36,6 +36,34 @@ pub use system::{Inexact, System, forget};
 pub use targets::{Output, Part, Range, enumerated};
 
 /// What was derived, statement by statement.
+///
+/// # Examples
+/// Each task adds the number before it to its own:
+/// ```
+/// use dataflow_affine::{Mode, Program, derive};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let a = program.family("A", true);
+/// program.each("i", 1, n, |program, i| {
+///     program.task("Add", &[(Mode::Update, a, &[i + 0]), (Mode::Read, a, &[i - 1])]);
+/// });
+/// let derived = derive(&program).unwrap();
+/// let of_add = &derived.tasks[0];
+///
+/// // What `Add { i }` reads as its access 1, access 0 of `Add { i - 1 }` has written, or nobody.
+/// let read = &of_add.inputs[1];
+/// let source = read.iter().find_map(|input| input.source.as_ref()).unwrap();
+/// assert_eq!((source.statement, source.access), (0, 0));
+/// assert_eq!(program.expression(&source.iteration[0]), "i - 1");
+/// assert!(read.iter().any(|input| input.source.is_none()));
+///
+/// // The same edge from its other end: one task, no range of them.
+/// let fed = &of_add.outputs[0][0];
+/// assert_eq!((fed.statement, fed.access, fed.ranges.len()), (0, 1, 0));
+/// // What it updates goes home whoever reads it.
+/// assert!(of_add.homes[0][0].is_always());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// The tasks of each statement.
@@ -43,6 +71,9 @@ pub struct Derived {
 }
 
 /// Both ends of every edge of one statement's tasks.
+///
+/// # Examples
+/// See [`Derived`](Derived#examples).
 #[derive(Clone, Debug)]
 pub struct Tasks {
     /// For each access, where its datum comes from; nothing if the task makes it.

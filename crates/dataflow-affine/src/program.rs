@@ -32,6 +32,9 @@ pub struct Program {
 }
 
 /// Data that are told apart by subscripts.
+///
+/// # Examples
+/// See [`Program`](Program#examples).
 #[derive(Clone, Debug)]
 pub struct Family {
     /// Its name.
@@ -48,6 +51,9 @@ pub struct Family {
 }
 
 /// What a task does with a datum.
+///
+/// # Examples
+/// See [`Program`](Program#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads it.
@@ -81,6 +87,24 @@ impl Mode {
 }
 
 /// A statement: the tasks of one class.
+///
+/// # Examples
+/// ```
+/// use dataflow_affine::{Mode, Program};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let a = program.family("A", true);
+/// program.each("i", 1, n, |program, i| program.task("Add", &[(Mode::Update, a, &[i + 0])]));
+///
+/// let add = &program.statements()[0];
+/// let (each, access) = (&add.loops[0], &add.accesses[0]);
+/// assert_eq!((program.name(each.var), program.expression(&each.to)), ("i", "n".to_string()));
+/// assert_eq!(program.element(access.family, &access.subscripts), "A[i]");
+/// // Five is a step of the loop where n is 10, and none where n is 5.
+/// let at = |n_is| move |var| if var == each.var { 5 } else { n_is };
+/// assert!(add.base.holds(&at(10)) && !add.base.holds(&at(5)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// The class's name.
@@ -101,6 +125,9 @@ pub struct Statement {
 }
 
 /// A loop around a statement.
+///
+/// # Examples
+/// See [`Statement`](Statement#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
     /// Its variable.
@@ -122,6 +149,9 @@ impl Loop {
 }
 
 /// One access of a statement.
+///
+/// # Examples
+/// See [`Statement`](Statement#examples).
 #[derive(Clone, Debug)]
 pub struct Access {
     /// How it is called; otherwise by its datum.
@@ -144,6 +174,23 @@ pub(crate) struct Accessed<'p> {
 }
 
 /// A condition around statements, as disjoint conjunctions.
+///
+/// # Examples
+/// ```
+/// use dataflow_affine::{Affine, Mode, Program, System, disjoint};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let a = program.family("A", true);
+/// program.each("i", 0, n, |program, i| {
+///     // if i != 3: less, or more
+///     let other = disjoint(vec![System::new([Affine::from(2) - i]), System::new([i - 4])]);
+///     program.only_if(other.expect("bounds of integers"));
+///     program.task("Add", &[(Mode::Update, a, &[i + 0])]);
+///     program.unless();
+/// });
+/// assert_eq!(program.statements()[0].pieces.len(), 2);
+/// ```
 pub type Condition = Vec<System>;
 
 impl Program {

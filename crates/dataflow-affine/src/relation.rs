@@ -12,6 +12,9 @@ use crate::system::{Inexact, System, equal, subtract};
 use crate::{Derived, assemble, fault};
 
 /// An access of a task, as a line names it.
+///
+/// # Examples
+/// See [`Relation`](Relation#examples).
 #[derive(Clone, Debug)]
 pub struct End {
     /// The statement, by number.
@@ -23,6 +26,29 @@ pub struct End {
 }
 
 /// A line: what `source` wrote goes to `target` where a condition holds, or home.
+///
+/// # Examples
+/// A ball is handed on from task to task; the last brings it home:
+/// ```
+/// use dataflow_affine::{End, Mode, Program, Relation, System, relate};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let ball = program.family("Ball", true);
+/// program.related(ball);
+/// program.each("i", 0, n, |program, i| program.task("Hand", &[(Mode::Update, ball, &[i + 0])]));
+///
+/// let i = program.subscript("i");
+/// let hand = |iteration| End { statement: 0, access: 0, iteration: vec![iteration] };
+/// let on = Relation { source: hand(i + 0), target: Some(hand(i + 1)), condition: System::default() };
+/// let home = Relation { source: hand(n - 1), target: None, condition: System::default() };
+///
+/// let derived = relate(&program, &[on, home]).unwrap();
+/// let source = derived.tasks[0].inputs[0].iter().find_map(|input| input.source.as_ref());
+/// assert_eq!(program.expression(&source.unwrap().iteration[0]), "i - 1");
+/// let last = &derived.tasks[0].homes[0][0];
+/// assert_eq!(program.guard(last, &program.statements()[0].base), "i + 1 == n");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// Who writes.

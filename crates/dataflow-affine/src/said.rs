@@ -6,6 +6,9 @@ use crate::sources::Input;
 use crate::system::{Inexact, System, subtract};
 
 /// How two expressions are compared.
+///
+/// # Examples
+/// See [`Said`](Said#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `==`
@@ -21,6 +24,19 @@ pub enum Comparison {
 }
 
 /// A comparison of two expressions without negative coefficients.
+///
+/// # Examples
+/// ```
+/// use dataflow_affine::{Comparison, Program, System, said};
+///
+/// let mut program = Program::default();
+/// let i = program.subscript("i");
+/// let natural = System::new([i + 0]);
+/// let said = said(&System::new([-(i + 0)]), &natural)?; // i ≤ 0, where 0 ≤ i is known
+/// assert_eq!((said.len(), said[0].comparison), (1, Comparison::Equal));
+/// assert_eq!(program.say(&said), "i == 0");
+/// # Ok::<(), dataflow_affine::Inexact>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The left side.

@@ -22,6 +22,9 @@ use crate::program::{Access, Program, Statement, same_datum};
 use crate::system::{Inexact, System, equal, subtract, union};
 
 /// One alternative of where a datum comes from.
+///
+/// # Examples
+/// See [`Derived`](crate::Derived#examples).
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Where it holds, given the statement's domain; alternatives exclude each other.
@@ -41,6 +44,9 @@ impl Input {
 }
 
 /// A write by a task.
+///
+/// # Examples
+/// See [`Derived`](crate::Derived#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The statement, by number.

@@ -12,6 +12,20 @@ use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
 /// A conjunction of inequalities `e ≥ 0`.
+///
+/// # Examples
+/// ```
+/// use dataflow_affine::{Program, System};
+///
+/// let mut program = Program::default();
+/// let (n, i) = (program.parameter("n"), program.subscript("i"));
+/// let inside = System::new([i + 0, n - i - 1]); // 0 ≤ i < n
+/// assert!(inside.holds(&|var| if var == n { 3 } else { 2 }));
+/// assert!(inside.implies(&(n - 1))?);
+/// assert!(inside.with([i - n]).is_empty()?);
+/// assert_eq!(inside.without(i)?, System::new([n - 1])); // there is such an i
+/// # Ok::<(), dataflow_affine::Inexact>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct System {
     constraints: Vec<Affine>,
@@ -19,6 +33,20 @@ pub struct System {
 
 /// An answer would hold for fractions, and perhaps not for integers; or its numbers are
 /// [too large](Affine::is_too_large), and so are both inequalities.
+///
+/// # Examples
+/// Whether there is an integer i with n ≤ 2·i and 3·i ≤ m no inequality of n and m says exactly:
+/// ```
+/// use dataflow_affine::{Program, System};
+///
+/// let mut program = Program::default();
+/// let (n, m) = (program.parameter("n"), program.parameter("m"));
+/// let i = program.subscript("i");
+/// let inexact = System::new([2 * i - n, m - 3 * i]).without(i).unwrap_err();
+/// let mut coefficients = inexact.constraints.map(|e| e.coefficient(inexact.var));
+/// coefficients.sort();
+/// assert_eq!((inexact.var, coefficients), (i, [-3, 2]));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inexact {
     /// The inequalities whose coefficients are the cause.

@@ -10,6 +10,9 @@ use crate::sources::Input;
 use crate::system::{Inexact, System, equal, union};
 
 /// Tasks that read what an access of a task wrote.
+///
+/// # Examples
+/// See [`Derived`](crate::Derived#examples).
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Where there are any, given the writer's domain.
@@ -25,6 +28,9 @@ pub struct Output {
 }
 
 /// From the largest of the lower to the smallest of the upper bounds, both included.
+///
+/// # Examples
+/// See [`Part`](Part#examples).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// What runs through it: a variable of the reader, which is not one of the writer's though it
@@ -136,6 +142,31 @@ fn independent(system: &System, of: &[Var]) -> System {
 
 /// A part of a statement's tasks: where the parameters fulfil `guard`, those in these ranges of its
 /// variables, outermost first.
+///
+/// # Examples
+/// The first row of a triangle of tiles:
+/// ```
+/// use dataflow_affine::{Mode, Program, enumerated, equation};
+///
+/// let mut program = Program::default();
+/// let n = program.parameter("n");
+/// let a = program.family("A", true);
+/// let mut row = None;
+/// program.each("m", 0, n, |program, m| {
+///     row = Some(m);
+///     program.each("k", 0, m + 1, |program, k| {
+///         program.task("Tile", &[(Mode::Update, a, &[m + 0, k + 0])]);
+///     });
+/// });
+/// let first = equation(&row.unwrap().into(), &0.into());
+/// let parts = enumerated(&program, &program.statements()[0], &first)?;
+/// let bounds = |of: usize| {
+///     let range = &parts[0].ranges[of];
+///     [&range.lower[0], &range.upper[0]].map(|bound| program.expression(bound))
+/// };
+/// assert_eq!((bounds(0), bounds(1)), (["0", "0"].map(String::from), ["0", "m"].map(String::from)));
+/// # Ok::<(), dataflow_affine::Inexact>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Part {
     /// What is asked of the parameters.
