@@ -93,6 +93,45 @@ pub struct Phantom<'p, S: TaskSpace> {
 }
 
 /// Where bodies run and data lie: a machine with NUMA nodes, numbered as its executor numbers them.
+///
+/// # Examples
+/// All workers sit on NUMA node 0, all data lie on node 1:
+/// ```
+/// # use dataflow_core::prelude::*;
+/// # use dataflow_core::port::Inline;
+/// # struct Chain { last: Store<Vec<u8>> }
+/// # impl TaskSpace for Chain {
+/// #     type Task = u64;
+/// #     type Datum = Vec<u8>;
+/// #     fn describe(&self, about: &mut Description) { about.class("Link").update("VALUE"); }
+/// #     fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send { 0..3 }
+/// #     fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+/// #         if task == 0 { from.home(0, &self.last, 0) } else { from.task(0, task - 1, 0) }
+/// #     }
+/// #     fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+/// #         if task == 2 { to.home(0, &self.last, 0) } else { to.task(0, task + 1, 0) }
+/// #     }
+/// #     fn run(&self, _: u64, _: &mut Flows<'_, Vec<u8>>) -> Result<(), TaskError> { unreachable!() }
+/// # }
+/// # let chain = Chain { last: Store::new("last", [vec![]]) }; // three tasks, of which each updates the datum
+/// use dataflow_core::phantom::{Homes, Land, Phantom};
+/// use std::sync::Mutex;
+///
+/// struct Apart(Mutex<Vec<(usize, u64)>>);
+///
+/// impl Land for Apart {
+///     fn here(&self) -> Option<usize> { Some(0) }
+///     fn home(&self, _: usize) -> Option<usize> { Some(1) }
+///     fn reads(&self, inputs: &[(usize, u64)]) { self.0.lock().unwrap().extend(inputs) }
+/// }
+///
+/// let apart = Apart(Mutex::default());
+/// let phantom = Phantom::of(&chain).bytes(&|_, _| 4096);
+/// dataflow_core::run(&phantom.on(&apart, Homes::of(&chain, Rank(0))), &Inline)?;
+/// // What is updated stays where it lies: each task reads it from afar.
+/// assert_eq!(apart.0.into_inner().unwrap(), [(1, 4096); 3]);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 pub trait Land: Sync {
     /// The NUMA node of the worker that calls; `None` if it is no worker.
     fn here(&self) -> Option<usize>;
@@ -256,6 +295,20 @@ fn address<D: Datum>(store: &Store<D>) -> usize {
 /// A datum of which only the length is there, in bytes, and where it would lie, if that is known.
 ///
 /// It travels as so many zeros, which nobody reads: its head tells the length, and nothing where it lay.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::data::Datum;
+/// use dataflow_core::phantom::Length;
+/// use dataflow_core::port::{Heap, Memory, Wire};
+///
+/// let tile = Length::new(64).lying_on(Some(1));
+/// assert_eq!((tile.bytes(), tile.numa_node()), (64, Some(1)));
+/// // Where it comes, it is as long as it was; where it lay says nothing there.
+/// let come = Length::unpack(&tile.head(), Heap.allocate(tile.size()))?;
+/// assert_eq!((come.bytes(), come.numa_node()), (64, None));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Length {
     bytes: u64,

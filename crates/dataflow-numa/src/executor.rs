@@ -65,6 +65,15 @@ pub struct WorkersBuilder {
 }
 
 /// Why there are no workers.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::{Workers, WorkersError};
+///
+/// let refused = Workers::builder().n_workers(10_000).build().unwrap_err();
+/// assert_eq!(refused, WorkersError::TooManyWorkers { n_workers: 10_000, most: Workers::MOST });
+/// assert_eq!(refused.to_string(), "10000 workers are more than a pool takes (at most 8192)");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkersError {

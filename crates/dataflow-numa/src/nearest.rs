@@ -10,6 +10,9 @@
 use crate::topology::Topology;
 
 /// NUMA nodes equally far from a worker, and the workers on them.
+///
+/// # Examples
+/// See [`rings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// Queues of NUMA nodes; the worker's own is not among them, it pops from that one.

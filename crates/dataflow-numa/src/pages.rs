@@ -22,6 +22,28 @@ use std::fmt;
 const MOST_NODES: usize = 1 << 16;
 
 /// Why pages were not asked about or placed. The program is right without; it only knows less.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::pages::{PagesError, Wish, place};
+///
+/// let mut memory = vec![0; 4096];
+/// let refused = place(&mut memory, Wish::Prefer(100_000)).unwrap_err();
+/// assert_eq!(refused, PagesError::TooHigh { node: 100_000 });
+/// assert_eq!(refused.to_string(), "there is no NUMA node 100000 (their numbers are below 65536)");
+/// ```
+/// What the kernel refuses has its answer:
+/// ```
+/// use dataflow_numa::pages::{PagesError, Wish, place, size};
+///
+/// let mut memory = vec![0; 4 * size()];
+/// let begin = memory.as_ptr().align_offset(size());
+/// let whole_pages = &mut memory[begin..begin + 2 * size()];
+/// if let Err(PagesError::Refused { call, nodes, reason }) = place(whole_pages, Wish::Prefer(1000)) {
+///     assert_eq!((call, nodes), ("mbind", vec![1000]));
+///     assert!(reason.error().raw_os_error().is_some());
+/// } // elsewhere than on Linux, or in a container, another error
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PagesError {
@@ -136,6 +158,9 @@ pub fn node_of(memory: &[u8]) -> Result<Option<usize>, PagesError> {
 }
 
 /// Where pages shall lie that are touched for the first time.
+///
+/// # Examples
+/// See [`PagesError`](PagesError#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wish<'a> {

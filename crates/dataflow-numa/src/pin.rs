@@ -8,6 +8,16 @@ use crate::Answer;
 use std::fmt;
 
 /// Why a thread was not pinned.
+///
+/// # Examples
+/// ```
+/// use dataflow_numa::pin::{PinError, pin_current_thread};
+///
+/// assert_eq!(pin_current_thread(&[]), Err(PinError::NoProcessor));
+/// let refused = pin_current_thread(&[1 << 30]).unwrap_err();
+/// assert_eq!(refused, PinError::NoSuchProcessor { pu: 1 << 30 });
+/// assert!(refused.to_string().contains("processor 1073741824: no kernel knows so many"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinError {

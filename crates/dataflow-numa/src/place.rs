@@ -76,6 +76,9 @@ impl FromStr for Bind {
 }
 
 /// Where a worker runs.
+///
+/// # Examples
+/// See [`Bind::places`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {

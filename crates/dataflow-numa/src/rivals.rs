@@ -6,6 +6,9 @@
 use std::fmt;
 
 /// A pool that brings more threads than there are cores for.
+///
+/// # Examples
+/// See [`rivals`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rival {

@@ -8,6 +8,24 @@ use crate::crew::Crew;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What workers did since they were started.
+///
+/// # Examples
+/// Of four workers in virtual time, which take turns at eight equal tasks:
+/// ```
+/// # use dataflow_core::space::Independent;
+/// # use dataflow_numa::simulate::{Costs, Ties, simulate};
+/// # use dataflow_numa::{Bind, Policy, Topology};
+/// # let machine = Topology::flat(&[0, 1, 2, 3]);
+/// # let places = Bind::Cores.places(&machine, 4);
+/// # let tasks = Independent::new("step", 8, |_| Ok(()));
+/// # let costs = Costs { classes: vec![0.5], initialise: 0.0, bytes: 0, remote_byte: 0.0, round: 1e-6,
+/// #     ties: Ties::First };
+/// let run = simulate(&tasks, &machine, &places, &Policy::default(), &costs)?;
+/// assert_eq!(run.total().tasks, 8);
+/// assert!(run.workers.iter().all(|worker| worker.total().tasks == 2));
+/// # Ok::<(), dataflow_numa::simulate::SimulateError>(())
+/// ```
+/// Of workers that are there: [`Workers::statistics`](crate::Workers::statistics).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {

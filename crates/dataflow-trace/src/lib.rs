@@ -63,6 +63,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::{fmt, io};
 
 /// What a file of a trace is.
+///
+/// # Examples
+/// See [`Format::of`], and the [crate's](crate) example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -291,6 +294,18 @@ impl Format {
 }
 
 /// Why a trace was not written.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::trace::Trace;
+/// use dataflow_trace::WriteError;
+/// use std::path::Path;
+///
+/// let refused = dataflow_trace::write(&Trace::default(), Path::new("run.txt")).unwrap_err();
+/// assert!(matches!(&refused, WriteError::Extension(path) if path == Path::new("run.txt")));
+/// let text = "run.txt: no trace format has this extension (known: .pftrace, ";
+/// assert!(refused.to_string().starts_with(text));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {

@@ -123,6 +123,9 @@ impl<T: Reduce> Reduce for Vec<T> {
 }
 
 /// The body gets `&mut T::Copy`: a copy that it shares with at most seven neighbouring tasks.
+///
+/// # Examples
+/// See [`reduce`](reduce()).
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 

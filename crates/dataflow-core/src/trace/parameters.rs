@@ -4,6 +4,9 @@
 //! Numbers in strings, fractions and numbers beyond 64 bits are none.
 
 /// A number in a task's text.
+///
+/// # Examples
+/// See [`shown_numbers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownNumber<'t> {
     /// The last word before it, if there is one: the parameter's name, or that of a list that it stands in.

@@ -73,6 +73,9 @@ pub struct Costs {
 /// In a tile update all three tiles are equally large, so this decides where nearly all of the work
 /// is done: with the tile that it changes, which spreads it evenly, or with a tile that it reads,
 /// which crowds the NUMA nodes of the panel.
+///
+/// # Examples
+/// See [`simulate`](simulate()).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ties {
@@ -105,6 +108,26 @@ pub struct Simulated {
 }
 
 /// Why there is nothing to tell.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::space::Independent;
+/// use dataflow_numa::simulate::{Costs, SimulateError, Ties, simulate};
+/// use dataflow_numa::{Bind, Policy, Topology};
+///
+/// let machine = Topology::flat(&[0, 1]);
+/// let places = Bind::Cores.places(&machine, 2);
+/// let tasks = Independent::new("step", 8, |_| Ok(()));
+/// let mut costs = Costs { classes: vec![-1.0], initialise: 0.0, bytes: 0, remote_byte: 0.0,
+///     round: 1e-6, ties: Ties::First };
+/// let refused = simulate(&tasks, &machine, &places, &Policy::default(), &costs).unwrap_err();
+/// assert!(matches!(&refused, SimulateError::WrongCost { value: -1.0, .. }));
+/// assert_eq!(refused.to_string(), "the cost of class step is -1 (must be 0 to 86400 s, a day)");
+///
+/// costs.classes.clear();
+/// let refused = simulate(&tasks, &machine, &places, &Policy::default(), &costs).unwrap_err();
+/// assert_eq!(refused.to_string(), "tasks of class step have no cost: only 0 classes have one");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SimulateError {

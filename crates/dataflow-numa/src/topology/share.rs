@@ -16,6 +16,9 @@ use super::{Topology, system};
 use std::path::Path;
 
 /// A rank among those of the same launch on the same machine.
+///
+/// # Examples
+/// See [`LocalRank::of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalRank {
     /// Counted from 0 on this machine.
