@@ -18,9 +18,19 @@ use faer::traits::ComplexField;
 use num_complex::Complex;
 
 /// Complex number of two `f32`.
+///
+/// # Examples
+/// See [`c64`](c64#examples).
 #[allow(non_camel_case_types)]
 pub type c32 = Complex<f32>;
 /// Complex number of two `f64`.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::c64;
+/// let z = c64::new(3.0, 4.0);
+/// assert_eq!((z.norm(), z * z.conj()), (5.0, c64::new(25.0, 0.0)));
+/// ```
 #[allow(non_camel_case_types)]
 pub type c64 = Complex<f64>;
 
@@ -72,6 +82,14 @@ impl FromStr for Precision {
 }
 
 /// A name that is none of the four precisions.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::scalar::Precision;
+/// let refused = "f16".parse::<Precision>().unwrap_err();
+/// assert_eq!(refused.0, "f16");
+/// assert_eq!(refused.to_string(), r#"unknown precision "f16" (must be f32, f64, c32 or c64)"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPrecision(pub String);
 

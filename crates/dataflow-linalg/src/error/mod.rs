@@ -204,6 +204,21 @@ impl From<ShapeError> for MatrixError {
 }
 
 /// A NaN or an infinity where only finite numbers are allowed.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::LinalgError;
+/// use dataflow_linalg::matrix::norm::first_not_finite;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+///
+/// let a = TiledMatrix::from_fn(Layout::general(3, 2, 2)?, |i, _| 1.0 / (2.0 - i as f64));
+/// let found = first_not_finite(&a)?.expect("1 / 0");
+/// assert_eq!((found.row, found.col, found.re), (2, 0, f64::INFINITY));
+/// assert_eq!(found.to_string(), "entry in row 2, column 0 (from 0) is inf (must be finite)");
+/// // In a function that answers a `LinalgError`, `Err(found)?` makes one of it.
+/// assert_eq!(LinalgError::from(found).name(), "not_finite");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NotFinite {

@@ -18,6 +18,9 @@ use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
+///
+/// # Examples
+/// See [`potrf`](potrf#examples).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NotPositive {

@@ -28,6 +28,15 @@ use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
 
 /// What stands below the triangle in a pair of blocks that is factored together.
+///
+/// # Examples
+/// What trees of QR eliminate: the flat one squares, the binary one triangles.
+/// ```
+/// use dataflow_linalg::kernel::Below;
+/// use dataflow_linalg::qr::Tree;
+/// let first = |tree: Tree| tree.kills(2, 1)[0][0].below;
+/// assert_eq!([first(Tree::Flat), first(Tree::Binary)], [Below::Square, Below::Triangle]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Below {
     /// A full block: LAPACK's `tpqrt` with L = 0, the TS kernels of tile QR.

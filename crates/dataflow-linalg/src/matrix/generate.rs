@@ -252,6 +252,14 @@ impl<T: Scalar> Entries<T> for Conditioned {
 }
 
 /// A condition number below 1, or not a number.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::generate::Conditioned;
+/// let refused = Conditioned::new(100, 0.5, 1).unwrap_err();
+/// assert_eq!(refused.0, 0.5);
+/// assert_eq!(refused.to_string(), "condition number 0.5 (must be finite, at least 1)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConditionError(pub f64);
 

@@ -54,6 +54,15 @@ struct Row {
 }
 
 /// Why a list of eliminations leaves no triangle.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::qr::{Elimination, Tree};
+/// let mut lists = Tree::Flat.kills(3, 1);
+/// lists[0].pop();
+/// let refused = Elimination::of_lists(3, &lists).unwrap_err();
+/// assert_eq!(refused.to_string(), "panel 0: row 2 does not vanish");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EliminationError {
     text: String,

@@ -55,6 +55,9 @@ pub enum Tree {
 }
 
 /// How a list of triangles becomes one.
+///
+/// # Examples
+/// See [`Tree`](Tree#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reduction {
@@ -225,6 +228,15 @@ impl fmt::Display for Reduction {
 }
 
 /// A text that names no tree.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::qr::Tree;
+/// let refused = "hierarchical:2,4,greedy".parse::<Tree>().unwrap_err();
+/// assert_eq!(refused.0, "hierarchical:2,4,greedy");
+/// let text = r#"unknown tree "hierarchical:2,4,greedy" (must be flat, binary, greedy, fibonacci or "#;
+/// assert!(refused.to_string().starts_with(text));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTree(pub String);
 

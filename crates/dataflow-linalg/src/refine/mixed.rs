@@ -57,6 +57,24 @@ pub enum Refinement {
 }
 
 /// Why the lower precision did not do.
+///
+/// # Examples
+/// No f32 is as large as the entries of this matrix, so it is factored in f64:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::kernel::Backend;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::refine::{Refinement, solve};
+///
+/// let entries = [[2e300, 0.0], [0.0, 4e300]];
+/// let a = TiledMatrix::from_fn(Layout::general(2, 2, 2)?, |i, j| entries[i][j]);
+/// let b = TiledMatrix::from_fn(Layout::general(2, 1, 2)?, |_, _| 2e300);
+/// let solved = solve(&a, &b, Backend::Auto, &Inline)?;
+/// assert_eq!(solved.x.to_column_major()?, [1.0, 0.5]);
+/// let Refinement::FellBack(cause) = solved.outcome else { panic!("{}", solved.outcome) };
+/// assert_eq!((cause.name(), cause.to_string().as_str()), ("overflow", "the lower one does not hold an entry"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FallbackCause {

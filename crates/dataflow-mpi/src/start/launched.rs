@@ -6,6 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A program that starts ranks.
+///
+/// # Examples
+/// See [`Launched`](Launched#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Launcher {
@@ -28,6 +31,16 @@ impl fmt::Display for Launcher {
 }
 
 /// Where a launcher has put this process.
+///
+/// # Examples
+/// A launcher that says which rank this is, but not of how many:
+/// ```
+/// use dataflow_mpi::start::Launched;
+/// let refused = Launched::of(|name| (name == "PMI_RANK").then(|| "3".into())).unwrap_err();
+/// assert_eq!(refused.name(), "wrong_launcher");
+/// let text = "MPICH's mpirun (or one of its kind) has set PMI_RANK, but not PMI_SIZE";
+/// assert_eq!(refused.to_string(), text);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launched {
@@ -209,6 +222,16 @@ fn tasks_of_node(counts: &str, node: usize) -> Option<usize> {
 }
 
 /// The MPI that this process found, if it was built with one.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::start::{Mpi, check};
+/// let mpi = Mpi { n_ranks: 1, library: "Open MPI 4.1.6".into() };
+/// let refused = check(None, Some(4), Some(&mpi)).unwrap_err();
+/// let text = "cargo mpirun started 4 ranks, but this program's MPI sees 1 (Open MPI 4.1.6): start it \
+///             with the mpirun of that MPI";
+/// assert_eq!((refused.name(), refused.to_string().as_str()), ("wrong_launcher", text));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mpi {
     /// How many ranks its world has.

@@ -21,6 +21,32 @@ pub(super) const AGAIN: &[u8] = b"again";
 ///
 /// Started processes get it in their environment; by hand it comes from flags or a file of hosts.
 /// The token is never part of a command line, where everybody on the machine could read it.
+///
+/// # Examples
+/// What the environment of a rank says; `std::env::var(name).ok()` reads that of this process:
+/// ```
+/// use dataflow_mpi::start::Seat;
+///
+/// let variable = |name: &str| match name {
+///     "DATAFLOW_TCP_RANK" => Some("1".to_string()),
+///     "DATAFLOW_TCP_RANKS" => Some("2".to_string()),
+///     "DATAFLOW_TCP_ROOT" => Some("127.0.0.1:4000".to_string()),
+///     _ => None,
+/// };
+/// let refused = Seat::of(variable).unwrap_err();
+/// assert_eq!(refused.name(), "wrong_settings");
+/// assert_eq!(refused.to_string(), "DATAFLOW_TCP_RANK is set, but not DATAFLOW_TOKEN");
+///
+/// let secret = "0f".repeat(32);
+/// let with_token = |name: &str| match name {
+///     "DATAFLOW_TOKEN" => Some(secret.clone()),
+///     _ => variable(name),
+/// };
+/// let seat = Seat::of(with_token)?.expect("a rank is set");
+/// assert_eq!((seat.rank.0, seat.n_ranks), (1, 2));
+/// assert_eq!(seat.root, ["127.0.0.1:4000".parse().unwrap()]);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// Which rank.

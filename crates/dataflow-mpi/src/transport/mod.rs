@@ -72,6 +72,13 @@ pub trait Transport: Send {
 }
 
 /// Which connections a transport keeps from the beginning.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::transport::{Bonds, Transport, local};
+/// let ends = local::connect(2);
+/// assert_eq!(ends[0].bonds(), Bonds::All);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bonds {
     /// None: any rank can speak to any other, and nobody notices when one ends.

@@ -42,6 +42,9 @@ impl fmt::Debug for Raw<'_> {
 }
 
 /// A buffer to be sent, as often as wanted.
+///
+/// # Examples
+/// See [`Raw`](Raw#examples).
 #[derive(Debug)]
 pub struct Sendable(Load, usize);
 

@@ -38,6 +38,14 @@ const LINGER: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_micros(100);
 
 /// How MPI is used; the defaults suit every MPI.
+///
+/// # Examples
+/// Shorter messages than by default; what takes them is [`MpiWorld::transport`].
+/// ```
+/// use dataflow_mpi::transport::mpi::Sizes;
+/// let sizes = Sizes { message_bytes: 1 << 20, ..Sizes::default() };
+/// assert!(sizes.message_bytes < Sizes::default().message_bytes);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// The longest message; MPI's counts allow 2³¹ − 1. Longer data go in parts, and as MPI does not

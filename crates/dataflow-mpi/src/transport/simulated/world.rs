@@ -50,6 +50,16 @@ enum On {
 const STACK: usize = 1 << 20;
 
 /// A world that did not come to its end.
+///
+/// # Examples
+/// ```
+/// use dataflow_mpi::transport::simulated::{Weather, World, spend};
+/// use std::time::Duration;
+///
+/// let weather = Weather { deadline: Duration::from_secs(60), ..Weather::default() };
+/// let hung = World::new(weather).run(1, |_| spend(Duration::from_secs(100))).unwrap_err();
+/// assert!(hung.to_string().contains("the world is not over by its deadline"), "{hung}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hung(String);
 
