@@ -96,7 +96,7 @@
 //! ```
 //!
 //! # Source
-//! SuperGlue (paper 001, §2): versions, commuting accesses that never block a worker.
+//! Tillenius, *SuperGlue*, SIAM J. Sci. Comput. 37 (2015): versions, commuting accesses that never block a worker.
 
 mod access;
 mod cell;
