@@ -18,6 +18,9 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// What [`Dense::lu`](crate::Dense::lu) answers: the order of rows P, then L and U.
+///
+/// # Examples
+/// See [`Dense::lu`](crate::Dense::lu).
 pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 
 /// P, L and U of an array, to solve with as often as there are right-hand sides:

@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A few bytes that describe a datum, such as its shape; they come before the payload.
+///
+/// # Examples
+/// See [`Wire`](Wire#examples).
 pub type Head = SmallVec<[u8; 32]>;
 
 /// Some ranks.

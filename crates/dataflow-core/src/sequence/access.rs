@@ -101,6 +101,9 @@ impl<'h, H, M> Access<'h, H, M> {
 
 /// What can be accessed: a [`Handle`] of a scope, or a [`Home`](super::record::Home) of a recorded
 /// program.
+///
+/// # Examples
+/// See the [module's](super) examples.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that tasks access",
     label = "no handle",
@@ -139,6 +142,9 @@ pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
 /// [`reduce`](super::reduce()): a task adds to data that it names one by one).
 ///
 /// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. The trait is sealed.
+///
+/// # Examples
+/// See the [module's](super) examples.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a task does with its data",
     label = "no access, no tuple of at most eight, no `Vec` of `read`, of `write` or of `commute`",

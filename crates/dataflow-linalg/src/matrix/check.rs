@@ -65,6 +65,19 @@ pub fn solve_backward_error<T: Scalar>(
 }
 
 /// The check of a solution, a part per tile row.
+///
+/// # Examples
+/// Parts may be computed in any order, by whomever:
+/// ```
+/// use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix, check::SolveCheck};
+/// let a = |i: usize, j: usize| [[4.0, 2.0], [2.0, 10.0]][i][j];
+/// let b = |i: usize, _: usize| [8.0, 22.0][i];
+/// let x = TiledMatrix::from_fn(Layout::general(2, 1, 1)?, |i, _| [1.0, 2.0][i]);
+/// let check = SolveCheck::new(&a, Structure::Lower, &x, &b)?;
+/// let (first, second) = (check.part(0), check.part(1));
+/// assert_eq!((check.n_parts(), check.join([first, second])), (2, 0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SolveCheck<'a, T, A, B> {
     a: &'a A,
     b: &'a B,
@@ -85,6 +98,9 @@ impl<T, A, B> std::fmt::Debug for SolveCheck<'_, T, A, B> {
 }
 
 /// What one tile row contributes.
+///
+/// # Examples
+/// See [`SolveCheck`](SolveCheck#examples).
 #[derive(Clone, Debug)]
 pub struct SolvePart {
     /// Sums of moduli along the columns of A, X and B − A X, over the rows of this tile row.

@@ -40,6 +40,9 @@ pub enum Norm {
 }
 
 /// Which entries of a tile count.
+///
+/// # Examples
+/// See [`Sums`](Sums#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// All of them.
@@ -62,6 +65,17 @@ impl Extent {
 }
 
 /// Sums of moduli along the columns and the rows of a tile or a matrix.
+///
+/// # Examples
+/// Of a tile on the diagonal of a lower matrix the lower triangle counts, and its mirror:
+/// ```
+/// use dataflow_linalg::matrix::norm::{Extent, tile_sums};
+/// use dataflow_linalg::matrix::tile::Tile;
+/// let tile = Tile::from_rows([[1.0, 9.0], [2.0, -4.0]]);
+/// let (half, whole) = (tile_sums(&tile, Extent::Triangle), tile_sums(&tile, Extent::Whole));
+/// assert_eq!((half.columns, half.rows), (vec![3.0, 6.0], vec![3.0, 6.0]));
+/// assert_eq!((whole.columns, whole.rows), (vec![3.0, 13.0], vec![10.0, 6.0]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sums {

@@ -12,6 +12,17 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 
 /// The task space of the search: a task for each tile on the diagonal.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Layout, Regular, TiledMatrix};
+/// let factors = [[1.0, 2.0], [0.5, 0.0]];
+/// let lu = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| factors[i][j]);
+/// let error = dataflow_core::run(&Regular::new(&lu), &Inline).unwrap_err();
+/// assert_eq!((error.name(), error.index()), ("singular", Some(2)));
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Regular<'a, T: Scalar> {
     a: &'a TiledMatrix<T>,

@@ -78,6 +78,17 @@ impl Format {
 }
 
 /// The part of a tile that counts; no more of it travels between ranks.
+///
+/// # Examples
+/// Of a triangle three of four elements travel:
+/// ```
+/// use dataflow_core::port::Wire;
+/// use dataflow_linalg::matrix::{Part, Tile};
+/// let mut l = Tile::from_rows([[2.0, 0.0], [1.0, 3.0]]);
+/// assert_eq!(l.size(), 32);
+/// l.set_part(Part::Lower);
+/// assert_eq!(l.size(), 24);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Part {

@@ -27,6 +27,9 @@ const TILE: usize = 0;
 const SOURCE: usize = 1;
 
 /// What becomes of the entries on their way.
+///
+/// # Examples
+/// See [`transfer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// As they are.

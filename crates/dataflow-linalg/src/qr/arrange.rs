@@ -23,6 +23,9 @@ const MADE: usize = 0;
 const FROM: usize = 1;
 
 /// What is put in another order.
+///
+/// # Examples
+/// See [`arrange`](arrange()).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
     /// Whole rows.

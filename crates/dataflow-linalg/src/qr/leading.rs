@@ -39,6 +39,25 @@ const MADE: usize = 2;
 const PARTS: usize = 3;
 
 /// How columns of R are compared.
+///
+/// # Examples
+/// The second column is independent of the first, and very short:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+/// use dataflow_linalg::qr::{Compare, Leading};
+/// use std::sync::OnceLock;
+///
+/// let entries = [[1.0, 0.0], [0.0, 1e-20]];
+/// let r = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| entries[i][j]);
+/// let rank = |compare| {
+///     let found = OnceLock::new();
+///     dataflow_core::run(&Leading::new(&r, (compare, 1e-10), &found), &Inline)?;
+///     Ok::<_, dataflow_core::Error>(found.get().map(|found| found.rank))
+/// };
+/// assert_eq!((rank(Compare::AsTheyAre)?, rank(Compare::ByDirection)?), (Some(1), Some(2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// As they are, as LAPACK's `gelsy` does: short columns do not count.

@@ -60,6 +60,9 @@ pub fn connect_with(n_ranks: usize, limits: MessageLimits) -> Vec<Local> {
 }
 
 /// One rank's door to the others.
+///
+/// # Examples
+/// See [`Event`](super::Event#examples).
 pub struct Local {
     rank: Rank,
     limits: MessageLimits,

@@ -87,6 +87,9 @@ impl Backlog for NoBacklog {
 }
 
 /// What a worker does that has found no task.
+///
+/// # Examples
+/// See [`Lanes`](Lanes#examples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// It has a task in hand, or is to look again: it comes in.

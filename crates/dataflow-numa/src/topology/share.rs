@@ -18,7 +18,7 @@ use std::path::Path;
 /// A rank among those of the same launch on the same machine.
 ///
 /// # Examples
-/// See [`LocalRank::of`].
+/// See [`LocalRank::from_launcher`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalRank {
     /// Counted from 0 on this machine.

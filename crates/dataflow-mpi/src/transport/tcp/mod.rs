@@ -61,6 +61,9 @@ const REACH: Duration = Duration::from_secs(5);
 const REACH_EACH: Duration = Duration::from_millis(40);
 
 /// One rank's connections to the others.
+///
+/// # Examples
+/// See [`Mesh`](Mesh#examples).
 pub struct Tcp {
     mesh: Mesh,
     /// By rank.
