@@ -170,6 +170,7 @@ where
 {
     type Held = Kept<T, M, S>;
 
+    #[inline(always)]
     fn hold(self) -> Kept<T, M, S> {
         Kept::new(&self.handle.cell)
     }
@@ -194,6 +195,7 @@ macro_rules! tuples {
         impl<'c, $($set: AccessSet<'c>),*> AccessSet<'c> for ($($set,)*) {
             type Held = ($($set::Held,)*);
 
+            #[inline(always)]
             fn hold(self) -> Self::Held {
                 ($(self.$at.hold(),)*)
             }

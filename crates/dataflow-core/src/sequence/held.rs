@@ -134,6 +134,16 @@ pub(crate) struct Label {
     pub class: u32,
 }
 
+impl Label {
+    /// Of a task that is not inserted yet.
+    pub const NONE: Label = Label {
+        number: 0,
+        name: "",
+        priority: 0,
+        class: 0,
+    };
+}
+
 impl fmt::Debug for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.number)
@@ -142,7 +152,7 @@ impl fmt::Debug for Label {
 
 /// A task, whatever its accesses and its body.
 pub(super) trait InsertedTask: Send {
-    fn label(&self) -> Label;
+    fn label(&self) -> &Label;
 
     /// Goes on waiting where it last parked. Ready when nothing is to be waited for.
     fn advance(&mut self, woken: &mut Woken) -> Wait;
@@ -187,7 +197,7 @@ pub(super) enum Fallen {
 pub(super) struct ScopeInside<'r> {
     pub on: &'r dyn Executor,
     pub level: &'r Arc<Level>,
-    pub label: Label,
+    pub label: &'r Label,
     /// Where the worker notes what it does.
     pub aside: Aside<'r>,
     /// For bodies whose time is taken.

@@ -49,6 +49,7 @@ pub struct Kept<T, M, S = T> {
 }
 
 impl<T, M, S> Kept<T, M, S> {
+    #[inline(always)]
     pub(super) fn new(cell: &Arc<Cell<S>>) -> Self {
         Kept {
             cell: Arc::clone(cell),

@@ -152,6 +152,6 @@ where
     inside.level.count_nested(&level);
     match result {
         Ok((outcome, _)) => outcome.into_result().map_err(Fallen::Body),
-        Err(error) => Err(Fallen::Inside(Error::within(&inside.label, error))),
+        Err(error) => Err(Fallen::Inside(Error::within(inside.label, error))),
     }
 }

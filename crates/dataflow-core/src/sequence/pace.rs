@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// The task whose body was watched has ended.
-    pub fn note(&mut self, Stopwatch(body): Stopwatch) {
+    pub fn note(&mut self, Stopwatch(body): &Stopwatch) {
         self.body = body.get();
     }
 
@@ -150,7 +150,7 @@ mod tests {
                 let watch = pace.watch()?;
                 let before = watch.begin();
                 watch.end(before);
-                pace.note(watch);
+                pace.note(&watch);
                 Some(())
             });
             assert_eq!(watched.flatten().count(), 1);

@@ -188,21 +188,21 @@ impl<'env> Front for ScopeRun<'_, 'env> {
         taken: TakenTask<'f, 'env>,
         visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
     ) -> Option<TakenTask<'f, 'env>> {
-        let source = taken.label();
+        let source = *taken.label();
         let mut woken = Woken::new();
-        self.run_one(taken, source, visit, &mut woken);
+        self.run_one(taken, &source, visit, &mut woken);
         let mut best = Best::new();
         while let Some(word) = woken.pop() {
             let Some(mut ready) = Self::settle(self.take(word), &mut woken) else {
                 continue;
             };
-            let label = ready.label();
-            self.note_ready(label, Some(source), visit);
+            self.note_ready(ready.label(), Some(&source), visit);
+            let priority = ready.label().priority;
             let hint = ready.hint(visit.wants);
             let goes_elsewhere = visit.wants > Wants::Priorities && visit.lane.goes_elsewhere(hint);
-            let offered = best.offer((ready, hint), label.priority, goes_elsewhere);
+            let offered = best.offer((ready, hint), priority, goes_elsewhere);
             if let Some(((other, hint), _)) = offered.queued() {
-                self.queue(other.label(), other, hint, visit);
+                self.queue(other, hint, visit);
             }
         }
         let is_slice_over = visit.hand.pace.as_ref().is_some_and(Pace::is_slice_over);
@@ -210,7 +210,7 @@ impl<'env> Front for ScopeRun<'_, 'env> {
         match best.next(visit.lane)? {
             Next::Runs((best, _)) if goes_on => Some(best),
             Next::Runs((best, hint)) | Next::Queued((best, hint), _) => {
-                self.queue(best.label(), best, hint, visit);
+                self.queue(best, hint, visit);
                 None
             }
         }
@@ -467,25 +467,26 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         mut ready: TakenTask<'_, 'env>,
         visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) {
-        let label = ready.label();
-        self.note_ready(label, None, visit);
+        self.note_ready(ready.label(), None, visit);
         let hint = ready.hint(visit.wants);
-        self.queue(label, ready, hint, visit);
+        self.queue(ready, hint, visit);
     }
 
     fn queue(
         &self,
-        label: Label,
         taken: TakenTask<'_, 'env>,
         hint: Hint,
         visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) {
+        let &Label {
+            priority, class, ..
+        } = taken.label();
         let TakenTask { word, .. } = taken;
         drop(taken);
-        let about = || (hint, label.class as usize);
+        let about = || (hint, class as usize);
         match visit.hand.is_inserting() {
-            true => visit.share(word, label.priority, about),
-            false => visit.push(word, label.priority, about),
+            true => visit.share(word, priority, about),
+            false => visit.push(word, priority, about),
         }
     }
 
@@ -493,7 +494,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
     fn run_one<'f>(
         &self,
         mut taken: TakenTask<'f, 'env>,
-        label: Label,
+        label: &Label,
         visit: &mut Visit<'_, ScopeHand<'f, 'env>>,
         woken: &mut Woken,
     ) {
@@ -501,7 +502,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         // Relaxed: a worker that spoils a datum writes this before the count that the task has seen.
         let mut failed = self.spoils.load(Ordering::Relaxed) && task.is_spoilt();
         let mut fate = if failed { Fate::Skipped } else { Fate::Ran };
-        visit.hand.running = Some(label);
+        visit.hand.running = Some(*label);
         visit.begins();
         if !failed && let Err(fallen) = self.call(task, label, visit) {
             (failed, fate) = (true, Fate::Failed);
@@ -522,7 +523,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
     fn call(
         &self,
         task: &mut (dyn InsertedTask + 'env),
-        label: Label,
+        label: &Label,
         visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) -> Result<(), Fallen> {
         let opened = self.level.opened.as_deref();
@@ -542,9 +543,8 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
                 visit.timed(label.class as usize, |_| task.run(&inside))
             }
         };
-        let ScopeInside { watch, aside, .. } = inside;
-        visit.track = aside.back();
-        if let (Some(pace), Some(watch)) = (&mut visit.hand.pace, watch) {
+        visit.track = inside.aside.back();
+        if let (Some(pace), Some(watch)) = (&mut visit.hand.pace, &inside.watch) {
             pace.note(watch);
         }
         result
@@ -554,21 +554,21 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
     #[inline]
     fn note_ready(
         &self,
-        label: Label,
-        source: Option<Label>,
+        label: &Label,
+        source: Option<&Label>,
         visit: &mut Visit<'_, ScopeHand<'_, 'env>>,
     ) {
         if let Some(track) = &mut visit.track {
-            let number = |label: Label| self.level.first + label.number;
+            let number = |label: &Label| self.level.first + label.number;
             track.ready(number(label), source.map(number));
         }
     }
 
     /// A body failed, or what it ran inside: of several failures the smallest is reported.
     #[cold]
-    fn note(&self, label: Label, fallen: Fallen) {
+    fn note(&self, label: &Label, fallen: Fallen) {
         let error = match fallen {
-            Fallen::Body(error) => Error::of_task(&label, error),
+            Fallen::Body(error) => Error::of_task(label, error),
             Fallen::Inside(error) if error.kind() == Kind::TaskFailed => error,
             Fallen::Inside(error) => return self.stop(error),
         };
@@ -592,7 +592,7 @@ impl<'env> TakenTask<'_, 'env> {
     }
 
     #[inline]
-    fn label(&self) -> Label {
+    fn label(&self) -> &Label {
         match &*self.place {
             Some(task) => task.label(),
             None => unreachable!("a word that is held once has its task"),

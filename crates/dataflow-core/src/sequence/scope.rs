@@ -387,13 +387,12 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             inserter: &mut inserter,
             priority: self.priority,
         };
-        let mut held = accesses.hold();
-        held.prepare(&mut Ahead(&mut inserting));
+        let held = accesses.hold();
         if self.bytes > 0 {
             let body = Heavy::new(body, self.bytes, shared.bytes());
-            inserting.put(self.name, held, body);
+            inserting.put(self.name, BodyTask::boxed(held, body));
         } else {
-            inserting.put(self.name, held, body);
+            inserting.put(self.name, BodyTask::boxed(held, body));
         }
         let Inserter { visit, window, .. } = &mut *inserter;
         let inserted = visit.hand.inserted;
@@ -421,11 +420,15 @@ impl Inserter<'_, '_> {
 }
 
 impl<'env> Insert<'_, '_, 'env> {
-    fn put<H: Held + 'env>(&mut self, name: &'static str, held: H, body: impl Body<H> + 'env) {
-        let label = self.label(name);
-        match BodyTask::new(label, held, body) {
-            Ok(task) => self.shared.insert(Box::new(task), &mut self.inserter.visit),
-            Err(twice) => self.refuse(label, twice),
+    fn put<H, B>(&mut self, name: &'static str, mut task: Box<BodyTask<H, B>>)
+    where
+        H: Held + 'env,
+        B: Body<H> + 'env,
+    {
+        task.prepare(&mut Ahead(self));
+        match task.insert(self.label(name)) {
+            Ok(()) => self.shared.insert(task, &mut self.inserter.visit),
+            Err(twice) => self.refuse(*task.label(), twice),
         }
     }
 

@@ -122,17 +122,33 @@ pub(super) struct BodyTask<H: Held, B> {
 }
 
 impl<H: Held, B> BodyTask<H, B> {
+    /// A task that is not inserted yet, at once where it will lie: a processor waits for what is moved right
+    /// after it was written in parts.
+    #[inline(always)]
+    pub fn boxed(held: H, body: B) -> Box<Self> {
+        Box::new(BodyTask {
+            label: Label::NONE,
+            waiting: Waiting::new(held),
+            body: Some(body),
+        })
+    }
+
+    /// Inserts what must come before it.
+    pub fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
+    where
+        H: 'e,
+    {
+        self.waiting.prepare(ahead);
+    }
+
     /// Inserts the accesses.
     ///
     /// # Errors
     /// Two are to the same datum.
-    pub fn new(label: Label, held: H, body: B) -> Result<Self, Twice> {
-        let (waiting, body) = (Waiting::insert(held)?, Some(body));
-        Ok(BodyTask {
-            label,
-            waiting,
-            body,
-        })
+    #[inline(always)]
+    pub fn insert(&mut self, label: Label) -> Result<(), Twice> {
+        self.label = label;
+        self.waiting.insert()
     }
 }
 
@@ -165,15 +181,18 @@ impl<'env> Ahead<'_, 'env> {
         O: BodyOutcome + 'env,
     {
         let label = self.0.label(name);
-        let task = BodyTask::new(label, held, Leaf::new(body));
-        let task = task.map(|task| Box::new(task) as Box<dyn InsertedTask + 'env>);
-        self.0.insert(label, task);
+        let mut task = BodyTask::boxed(held, Leaf::new(body));
+        let inserted = task.insert(label);
+        self.0.insert(
+            label,
+            inserted.map(|()| task as Box<dyn InsertedTask + 'env>),
+        );
     }
 }
 
 impl<H: Held, B: Body<H>> InsertedTask for BodyTask<H, B> {
-    fn label(&self) -> Label {
-        self.label
+    fn label(&self) -> &Label {
+        &self.label
     }
 
     fn advance(&mut self, woken: &mut Woken) -> Wait {

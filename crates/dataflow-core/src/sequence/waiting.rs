@@ -4,7 +4,7 @@
 //! task goes through it five times.
 
 use super::cell::Shown;
-use super::held::{Held, Label, Twice, Wait};
+use super::held::{Ahead, Held, Label, Twice, Wait};
 use super::law::Mode;
 use super::versions::Woken;
 use crate::port::Word;
@@ -53,23 +53,41 @@ impl Twice {
 }
 
 impl<H: Held> Waiting<H> {
+    /// Accesses that are not inserted yet.
+    #[inline(always)]
+    pub fn new(held: H) -> Self {
+        Waiting {
+            held: Some(held),
+            passed: 0,
+            waited: None,
+        }
+    }
+
+    /// Inserts what must come before the task.
+    pub fn prepare<'e>(&mut self, ahead: &mut Ahead<'_, 'e>)
+    where
+        H: 'e,
+    {
+        if let Some(held) = &mut self.held {
+            held.prepare(ahead);
+        }
+    }
+
     /// Inserts the accesses.
     ///
     /// # Errors
     /// Two are to the same datum.
-    #[inline]
-    pub fn insert(mut held: H) -> Result<Self, Twice> {
+    pub fn insert(&mut self) -> Result<(), Twice> {
+        let Some(held) = &mut self.held else {
+            return Ok(());
+        };
         let mut seen: SmallVec<[*const (); 8]> = SmallVec::new();
         held.each_named(&mut |place| seen.push(place));
         if names_one_twice(&mut seen) {
-            return Err(Twice::of(&held));
+            return Err(Twice::of(held));
         }
         held.insert();
-        Ok(Waiting {
-            held: Some(held),
-            passed: 0,
-            waited: None,
-        })
+        Ok(())
     }
 
     /// The data, until the task has ended.
@@ -216,7 +234,8 @@ mod tests {
         let cells: [_; 5] = std::array::from_fn(|_| Cell::new(0));
         let of = |at: usize| Kept::<i32, Commute>::new(&cells[at]);
         let held = ((of(0), vec![of(1), of(2)]), (), vec![of(3)], of(4));
-        let task = Waiting::insert(held).unwrap();
+        let mut task = Waiting::new(held);
+        task.insert().unwrap();
         let places = cells.each_ref().map(|cell| cell.versions.place());
         for first in 0..=places.len() {
             for n in 1..=places.len() {
@@ -238,8 +257,9 @@ mod tests {
     fn a_right_to_commute_that_is_not_taken_is_passed_on() {
         let (a, b) = (Cell::new(0), Cell::new(0));
         let of = |cell| Kept::<i32, Commute>::new(cell);
-        let mut both = Waiting::insert((of(&a), of(&b))).unwrap();
-        let mut one = Waiting::insert(of(&b)).unwrap();
+        let (mut both, mut one) = (Waiting::new((of(&a), of(&b))), Waiting::new(of(&b)));
+        both.insert().unwrap();
+        one.insert().unwrap();
         fn waits<H: Held>(task: &mut Waiting<H>, word: Word) -> (bool, Vec<Word>) {
             let mut woken = Woken::new();
             let wait = task.begin_commuting(&mut woken);

@@ -26,7 +26,7 @@ impl<'o> Aside<'o> {
     }
 
     /// The body has ended.
-    pub fn back(self) -> Option<Box<Track>> {
+    pub fn back(&self) -> Option<Box<Track>> {
         self.track.take()
     }
 
