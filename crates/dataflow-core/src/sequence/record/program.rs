@@ -310,16 +310,17 @@ impl<'env, D: Datum> Recording<'env, D> {
 
     /// The class of a task: its name, and which of its flows change a datum.
     fn class(&mut self, name: &'static str, accesses: &[NamedAccess]) -> u32 {
-        let changes = |access: &NamedAccess| access.mode != Mode::Read;
-        let changes: SmallVec<[bool; 8]> = accesses.iter().map(changes).collect();
+        let changes = accesses.iter().map(|access| access.mode != Mode::Read);
         let classes = &mut self.graph.classes;
-        let latest = classes.get(self.latest as usize);
-        if latest.is_some_and(|latest| latest.name == name && latest.changes == changes) {
+        let is_it = |class: &RecordedClass| {
+            class.name == name && changes.clone().eq(class.changes.iter().copied())
+        };
+        if classes.get(self.latest as usize).is_some_and(is_it) {
             return self.latest;
         }
         self.latest = *self
             .classes
-            .entry((name, changes))
+            .entry((name, changes.collect()))
             .or_insert_with_key(|(name, changes)| {
                 let changes = changes.clone();
                 classes.push(RecordedClass { name, changes });
