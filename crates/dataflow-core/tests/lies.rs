@@ -8,6 +8,7 @@ mod specimen;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Independent;
+use dataflow_core::trace::Tracer;
 use dataflow_core::{Error, error::Kind, run, run_across};
 use specimen::forgetful::Forgetful;
 use specimen::ranks::on_ranks;
@@ -1305,4 +1306,101 @@ fn of_many_that_wait_the_first_by_name_are_told_and_the_others_counted() {
         places.iter().all(Option::is_some) && places.is_sorted(),
         "{text}"
     );
+}
+
+/// Tasks in a row, without data. More may be listed, or announced, than there are.
+#[derive(Clone, Copy)]
+struct Boundless {
+    first: u64,
+    n_listed: u64,
+    /// How often the first is announced.
+    n_roots: usize,
+    /// Whether the second waits for one more, which nobody sends.
+    starves: bool,
+}
+
+impl Boundless {
+    const N_TASKS: u64 = 3;
+}
+
+impl TaskSpace for Boundless {
+    type Task = u64;
+    type Datum = ();
+    fn describe(&self, about: &mut Description) {
+        about.class("Task").order("AFTER").order("UNFED");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        self.first..self.first + self.n_listed
+    }
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task > self.first {
+            from.task(0, task - 1, 0);
+        }
+        if self.starves && task == self.first + 1 {
+            from.task(1, task + Self::N_TASKS, 0);
+        }
+    }
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task + 1 < self.first + Self::N_TASKS {
+            to.task(0, task + 1, 0);
+        }
+    }
+    fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        std::iter::repeat_n(self.first, self.n_roots)
+    }
+    fn count(&self, _: Rank) -> u64 {
+        Self::N_TASKS
+    }
+    fn index(&self, task: u64) -> Option<usize> {
+        Some((task - self.first) as usize)
+    }
+}
+
+/// Whoever asked what was wrong, or what a trace was to show, looked at all that is listed.
+#[test]
+fn a_list_of_tasks_or_roots_without_an_end_hides_no_failure() {
+    let right = Boundless {
+        first: 0,
+        n_listed: Boundless::N_TASKS,
+        n_roots: 1,
+        starves: false,
+    };
+    verify(&right, 1).unwrap();
+    run(&right, &Inline).unwrap();
+    let listed = Boundless {
+        n_listed: 1 << 40,
+        ..right
+    };
+    let starved = Boundless {
+        starves: true,
+        ..listed
+    };
+    let unreached = Boundless {
+        n_roots: 0,
+        ..listed
+    };
+    // Names of so many bits have no number.
+    let wide = Boundless {
+        first: 1 << 62,
+        ..starved
+    };
+    let announced = Boundless {
+        n_roots: usize::MAX,
+        ..right
+    };
+    for (space, kind, words) in [
+        (starved, Kind::Stalled, "2 of 3 have not; 1 waits for UNFED"),
+        (unreached, Kind::Stalled, "ever reached"),
+        (wide, Kind::Stalled, "5 waits for UNFED"),
+        (announced, Kind::CountExceeded, "root 0 is announced twice"),
+    ] {
+        let tracer = Tracer::new(1 << 16);
+        let traced = Context::new(&Inline).traced_by(&tracer);
+        let error = within(|| words.into(), || run(&space, &traced)).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }

@@ -278,3 +278,29 @@ fn a_run_of_a_wrong_graph_says_what_verify_would() {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
 }
+
+/// All that was listed was noted, until there was no memory left.
+#[test]
+fn a_list_of_tasks_that_goes_on_beyond_its_count_is_told_before_memory_ends() {
+    struct Endless;
+    impl TaskSpace for Endless {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Task");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..1 << 40
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn count(&self, _: Rank) -> u64 {
+            2
+        }
+    }
+    let fault = verify(&Endless, 1).unwrap_err().to_string();
+    assert_eq!(fault, "rank 0 counts 2 tasks but lists more than 100002");
+}

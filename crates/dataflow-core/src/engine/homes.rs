@@ -5,16 +5,13 @@
 //! what is lent in their hands. Who the tasks were is asked of the space, when something is wrong.
 
 use super::Run;
+use super::stall::look_at_tasks;
 use crate::data::{RunNumber, Store};
 use crate::error::{Error, Kind};
 use crate::space::{Asked, Description, HomeInputs, HomeSlot, Mode, TaskName, TaskSpace};
 use crate::sync::held;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::ops::ControlFlow;
-
-/// Tasks among which the guilty are looked for.
-const LOOKED_AT: usize = 10_000_000;
 
 /// What a worker, or a run, has taken from home and put there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +44,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return Ok(());
         }
         let mut found = None;
-        self.look_at_tasks(|task| {
+        look_at_tasks(self.space, self.rank, &mut |task| {
             let slot = lent(self.space, &self.description, task, self.number);
             found = slot.map(|slot| (task, slot));
             found.is_some()
@@ -71,7 +68,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let slot = HomeSlot::of(store, index);
         let space: &dyn Asked<S::Task> = self.space;
         let mut found = None;
-        self.look_at_tasks(|other| {
+        look_at_tasks(space, self.rank, &mut |other| {
             let puts = || space.ends(other).put.iter().any(|(_, home)| *home == slot);
             found = (other != task && puts()).then_some(other);
             found.is_some()
@@ -83,19 +80,6 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             }
             None => format!("{task:?} puts {slot} twice (once is allowed)"),
         }
-    }
-
-    /// Looks at this rank's tasks until one is the guilty one.
-    fn look_at_tasks(&self, mut is_guilty: impl FnMut(S::Task) -> bool) {
-        let mut left = LOOKED_AT;
-        let space: &dyn Asked<S::Task> = self.space;
-        space.each_task(self.rank, &mut |task| {
-            left -= 1;
-            match is_guilty(task) || left == 0 {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
     }
 }
 

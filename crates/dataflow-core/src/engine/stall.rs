@@ -15,6 +15,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How many waiting tasks a report names, and how many missing inputs of each.
 const NAMED: usize = 3;
 const INPUTS_NAMED: usize = 8;
+/// Tasks among which the guilty are looked for: a list may have no end.
+const LOOKED_AT: usize = if cfg!(miri) { 1_000 } else { 10_000_000 };
+
+/// Looks at the tasks of a rank until one is the guilty one.
+pub(super) fn look_at_tasks<T: TaskName>(
+    space: &dyn Asked<T>,
+    on: Rank,
+    is_guilty: &mut dyn FnMut(T) -> bool,
+) {
+    let mut left = LOOKED_AT;
+    space.each_task(on, &mut |task| {
+        left -= 1;
+        match is_guilty(task) || left == 0 {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+}
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether all tasks ran and nothing waits.
@@ -104,16 +122,16 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if Self::CARRIES {
             return;
         }
-        for task in self.space.tasks(self.rank) {
-            let Some(index) = self.number(task) else {
-                continue;
-            };
-            let expected = CountedInputs::of(self.space, task, 0, (task, 0));
-            let arrived = self.dense.arrived(index);
-            if arrived != 0 && expected.byte().is_some_and(|awaited| arrived != awaited) {
+        look_at_tasks(self.space, self.rank, &mut |task| {
+            let arrived = self
+                .number(task)
+                .map_or(0, |index| self.dense.arrived(index));
+            let expected = || CountedInputs::of(self.space, task, 0, (task, 0)).byte();
+            if arrived != 0 && expected().is_some_and(|awaited| arrived != awaited) {
                 waiting.push((task, Had::Flows(arrived)));
             }
-        }
+            false
+        });
     }
 }
 
@@ -220,17 +238,14 @@ impl<T: TaskName> Stalled<'_, T> {
     /// Says which task waits for one on a rank that this run does not have, if one does.
     fn dealt_out(&self) -> Option<String> {
         let mut found = None;
-        self.space.each_task(self.rank, &mut |task| {
+        look_at_tasks(self.space, self.rank, &mut |task| {
             self.space.each_source(task, &mut |source| {
                 let rank = self.space.placed(source);
                 if rank.0 >= self.n_ranks {
                     found.get_or_insert((task, source, rank));
                 }
             });
-            match found {
-                Some(_) => ControlFlow::Break(()),
-                None => ControlFlow::Continue(()),
-            }
+            found.is_some()
         });
         let (task, source, rank) = found?;
         let n_ranks = self.n_ranks;

@@ -250,9 +250,18 @@ impl TasksByIndex {
 
 impl<T: TaskName> Numbering<'_, T> {
     fn read_tasks(&mut self, on: Rank) -> Result<(), Contradiction> {
-        let mut found = Ok(());
+        let count = self.space.counted(on);
+        let most = count.saturating_add(FEW);
+        let (mut n_listed, mut found) = (0, Ok(()));
         self.space.each_task(on, &mut |task| {
-            found = self.read_task(task, on);
+            n_listed += 1;
+            found = match n_listed > most {
+                // There may be no end of them.
+                true => fault(format!(
+                    "{on} counts {count} tasks but lists more than {most}"
+                )),
+                false => self.read_task(task, on),
+            };
             match found {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -339,6 +348,8 @@ impl<T: TaskName> Numbering<'_, T> {
 
     fn read_rank(&mut self, on: Rank) -> RankTold {
         let (space, mut roots) = (self.space, Vec::new());
+        // If there are more, one is announced twice or is no task, whatever comes after.
+        let most = self.tasks.len() + 1;
         space.each_root(on, &mut |root| {
             let number = self.number(root);
             // What is no task has no place either; that it is none is said later.
@@ -347,7 +358,10 @@ impl<T: TaskName> Numbering<'_, T> {
                 None => on,
             };
             roots.push((number, placed));
-            ControlFlow::Continue(())
+            match roots.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
         });
         let count = space.counted(on);
         RankTold { on, roots, count }

@@ -3,7 +3,7 @@
 use super::TaskNumber;
 use super::tracer::{Feeds, Told};
 use crate::rank::Rank;
-use crate::space::{Asked, Number, TaskName};
+use crate::space::{Asked, FEW, Number, TaskName};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -64,16 +64,22 @@ impl NamePlaces {
 }
 
 impl<'s, T: TaskName> Named<'s, T> {
-    /// Asks for all names of a rank, if some of those that ran are wide.
+    /// Asks for all names of a rank, if some of those that ran are wide: for as many as are counted, since a
+    /// list may have no end.
     pub fn of(space: &'s dyn Asked<T>, rank: Rank, some_are_wide: bool) -> Self {
         let (mut names, mut places) = (Vec::new(), NamePlaces::default());
         if some_are_wide {
+            let mut left = space.counted(rank).max(FEW);
             space.each_task(rank, &mut |task| {
                 if is_wide(number(task)) {
                     places.put(number(task), names.len());
                     names.push(task);
                 }
-                ControlFlow::Continue(())
+                left -= 1;
+                match left {
+                    0 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
             });
         }
         Named {
