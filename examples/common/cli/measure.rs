@@ -329,7 +329,10 @@ fn tell(Rank(rank): Rank, monitor: &Monitor, over: &Receiver<()>) {
         goes_on = is_running(over, Duration::from_secs(1));
         let Progress { done, count, .. } = monitor.progress();
         // At once: other ranks write there too. If nobody reads it, nothing is lost.
-        let line = format!("rank {rank}: {done} of {count} tasks\n");
+        let line = match count {
+            Some(count) => format!("rank {rank}: {done} of {count} tasks\n"),
+            None => format!("rank {rank}: its tasks are not counted yet\n"),
+        };
         let _unread = stderr().write_all(line.as_bytes());
     }
 }
@@ -348,9 +351,11 @@ fn draw(monitor: &Monitor, over: &Receiver<()>) {
         Err(_) => bar,
     };
     while is_running(over, Duration::from_millis(100)) {
-        let progress = monitor.progress();
-        bar.set_length(progress.count);
-        bar.set_position(progress.done);
+        let Progress { done, count, .. } = monitor.progress();
+        if let Some(count) = count {
+            bar.set_length(count);
+            bar.set_position(done);
+        }
     }
     bar.finish_and_clear();
 }

@@ -55,7 +55,7 @@ use hand::Hand;
 use homes::HomeTally;
 use job::JobBell;
 use mail::Mail;
-use monitor::Monitor;
+use monitor::{CountingRun, Monitor};
 use names::Names;
 use pending::{Pending, Poisoned};
 use post::Codec;
@@ -149,6 +149,7 @@ impl Report {
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     refuse_inside_a_body()?;
     expect_workers(on)?;
+    let counting = on.monitor().map(Monitor::begin);
     let (description, count) = ask(space, 1, Rank(0));
     let count = count?;
     let start = Instant::now();
@@ -160,7 +161,7 @@ pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> 
         Common::new(ledger, opened.clone()),
         None,
     );
-    run.execute(on, Arc::default(), |_| {});
+    run.execute(on, Arc::default(), counting, |_| {});
     let ended = run.finish(on, start);
     trace::close(opened, space, Rank(0));
     ended.map_err(|ordered| ordered.error)
@@ -187,6 +188,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     }
     refuse_inside_a_body()?;
     let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
+    let counting = on.monitor().map(Monitor::begin);
     let (description, count) = ask(space, n_ranks as u32, rank);
     // Told when the run is open: the others wait for this rank.
     let count = expect_workers(on).and(count);
@@ -207,7 +209,8 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
             };
             let common = Common::new(ledger, opened.clone());
             let run = Run::new(space, description, common, Some(abroad));
-            run.execute(on, mail.bell().clone(), |job| mail.set_job(job));
+            let bell = mail.bell().clone();
+            run.execute(on, bell, counting, |job| mail.set_job(job));
             run.finish(on, start)
         }
         Err(error) => {
@@ -366,10 +369,19 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     }
 
     /// Lets the executor's workers in until the run is over.
-    fn execute(&self, on: &dyn Executor, bell: Arc<JobBell>, offer: impl FnOnce(&Arc<Job>)) {
+    fn execute(
+        &self,
+        on: &dyn Executor,
+        bell: Arc<JobBell>,
+        counting: Option<CountingRun<'_>>,
+        offer: impl FnOnce(&Arc<Job>),
+    ) {
         drive(self, bell, &|_, _| {}, |job| {
             offer(job);
-            self.common.execute(on, job);
+            if let Some(counted) = counting {
+                counted.watch(&self.common.ledger, job);
+            }
+            on.execute(job);
         });
     }
 

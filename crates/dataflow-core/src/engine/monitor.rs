@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// ```
 /// use dataflow_core::monitor::Monitor;
 /// let monitor = Monitor::new();
-/// assert_eq!(monitor.progress().done, 0);
+/// assert_eq!((monitor.progress().done, monitor.progress().count), (0, None));
 /// monitor.cancel(); // any run with this monitor ends with `Kind::Cancelled`
 /// ```
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Monitor {
 #[derive(Debug, Default)]
 struct Watched {
     cancelled: bool,
+    /// Runs that have begun and whose tasks are being counted.
+    n_counting: usize,
     /// Live runs, oldest first; the newest stays listed after its end, for `progress`.
     runs: Vec<(Arc<Ledger>, Weak<Job>)>,
 }
@@ -34,10 +36,12 @@ struct Watched {
 pub struct Progress {
     /// Tasks that have run (or were skipped).
     pub done: u64,
-    /// All tasks on this rank. For a scope, those that were inserted so far (up to 64 or so fewer);
-    /// for a recursion, the calls that were made so far, since their final number is not known; for one
-    /// across ranks, the calls that were dealt to this rank and what joins them.
-    pub count: u64,
+    /// All tasks on this rank, never those of other ranks; `None` as long as no run has begun, or the one
+    /// that began last is still asked how many there are, or waits for the other ranks to begin. For a
+    /// scope, those that were inserted so far (up to 64 or so fewer); for a recursion, the calls that were
+    /// made so far, since their final number is not known; for one across ranks, the calls that were dealt
+    /// to this rank and what joins them.
+    pub count: Option<u64>,
 }
 
 impl Monitor {
@@ -46,15 +50,16 @@ impl Monitor {
         Self::default()
     }
 
-    /// The progress of the run that started last.
+    /// The progress of the run that started last, on this rank.
     pub fn progress(&self) -> Progress {
-        match self.watched().runs.last() {
-            Some((ledger, _)) => {
+        let watched = self.watched();
+        match watched.runs.last() {
+            Some((ledger, _)) if watched.n_counting == 0 => {
                 let done = ledger.executed();
-                let count = ledger.count().max(done);
+                let count = Some(ledger.count().max(done));
                 Progress { done, count }
             }
-            None => Progress::default(),
+            _ => Progress::default(),
         }
     }
 
@@ -86,6 +91,12 @@ impl Monitor {
         self.watched().cancelled
     }
 
+    /// A run has begun, whose tasks are not counted yet.
+    pub(crate) fn begin(&self) -> CountingRun<'_> {
+        self.watched().n_counting += 1;
+        CountingRun(self)
+    }
+
     /// Starts watching a run; a monitor that was cancelled stops it at once.
     pub(crate) fn watch(&self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
         self.list(ledger, job, |n_listed| n_listed);
@@ -109,5 +120,21 @@ impl Monitor {
 
     fn watched(&self) -> MutexGuard<'_, Watched> {
         held(&self.watched)
+    }
+}
+
+/// A run whose tasks are being counted, until it is watched or has failed.
+pub(crate) struct CountingRun<'m>(&'m Monitor);
+
+impl CountingRun<'_> {
+    /// They are counted.
+    pub fn watch(self, ledger: &Arc<Ledger>, job: &Arc<Job>) {
+        self.0.watch(ledger, job);
+    }
+}
+
+impl Drop for CountingRun<'_> {
+    fn drop(&mut self) {
+        self.0.watched().n_counting -= 1;
     }
 }
