@@ -8,6 +8,7 @@ use dataflow_core::sequence::record::Recorded;
 use dataflow_core::sequence::{self, Scope};
 use dataflow_core::space::TaskSpace;
 use dataflow_core::{Error, Report, run, run_across};
+use std::fmt::Debug;
 
 impl Runtime {
     /// Runs all tasks of a space on this rank alone.
@@ -71,7 +72,9 @@ impl Runtime {
     /// [`recursion::recurse`](crate::recursion::recurse). See [`recursion`](crate::recursion).
     ///
     /// # Errors
-    /// As [`recurse_across`], the same on every rank.
+    /// As [`recurse_across`], the same on every rank;
+    /// [`ParametersDiffer`](dataflow_core::Kind::ParametersDiffer) if the ranks' problems are of different
+    /// types, or their arguments, as `Debug` shows them, differ.
     ///
     /// # Examples
     /// ```
@@ -90,7 +93,7 @@ impl Runtime {
     /// assert_eq!((subsets, report.tasks), (1024, 1024));
     /// # Ok::<(), dataflow::Error>(())
     /// ```
-    pub fn recurse<P: Recursive<Value: Wire>>(
+    pub fn recurse<P: Recursive<Argument: Debug, Value: Wire>>(
         &self,
         problem: &P,
         argument: P::Argument,

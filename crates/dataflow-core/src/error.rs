@@ -169,16 +169,43 @@ impl<E: Into<Box<Foreign>> + 'static> From<E> for TaskError {
 
 /// A foreign value as its `Debug` shows it, whatever that does.
 pub(crate) fn shown(value: &impl fmt::Debug) -> String {
-    let mut text = String::new();
-    let showing = AssertUnwindSafe(|| write!(text, "{value:?}"));
+    beginning(value, usize::MAX)
+}
+
+/// The first bytes of that, some more than so many at most: no more is asked for.
+pub(crate) fn beginning(value: &impl fmt::Debug, most: usize) -> String {
+    let mut shown = Beginning {
+        text: String::new(),
+        most,
+    };
+    let showing = AssertUnwindSafe(|| write!(shown, "{value:?}"));
     match catch_unwind(showing) {
-        Ok(Ok(())) => text,
+        Ok(Ok(())) => shown.text,
+        Ok(Err(_)) if shown.text.len() >= most => shown.text,
         Ok(Err(_)) => "(its `Debug` fails)".into(),
         Err(panic) => {
             // Dropped, it might panic again.
             std::mem::forget(panic);
             "(its `Debug` panics)".into()
         }
+    }
+}
+
+/// Takes what is written until there is enough.
+struct Beginning {
+    text: String,
+    most: usize,
+}
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for char in part.chars() {
+            if self.text.len() >= self.most {
+                return Err(fmt::Error);
+            }
+            self.text.push(char);
+        }
+        Ok(())
     }
 }
 

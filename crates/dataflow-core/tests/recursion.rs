@@ -13,6 +13,7 @@ use dataflow_core::{TaskError, run, space::Independent};
 use specimen::ranks::on_ranks;
 use specimen::within;
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,6 +36,13 @@ impl<'t> Node<'t> {
         let alive = tree.alive.fetch_add(1, Ordering::SeqCst) + 1;
         tree.most.fetch_max(alive, Ordering::SeqCst);
         Node { n, tree }
+    }
+}
+
+/// As it is shown, ranks compare it.
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.n.fmt(f)
     }
 }
 

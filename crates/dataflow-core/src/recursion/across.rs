@@ -12,15 +12,17 @@
 //!
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
-use super::top::{RankAmong, Top, makes_unasked};
+use super::top::{RankAmong, Top, fingerprint, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
 use crate::engine::{Report, buried, drop_quietly, refuse_inside_a_body, run_across};
-use crate::error::{Error, Kind, TaskError};
+use crate::error::{Error, Kind, TaskError, beginning};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::Tracer;
+use std::any::type_name;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -28,6 +30,10 @@ use std::time::Instant;
 /// Calls a problem on all ranks, each of which calls this with the same one and the same argument;
 /// returns the value on each rank, and the number of calls made on this one. On a single rank it is the
 /// same as [`recurse`], but may not be used inside a body.
+///
+/// Ranks compare the type of the problem, the first thousand bytes of what `Debug` shows of the argument,
+/// which so must be the same on all of them, and the calls at the top of the tree. What is in the problem
+/// itself they cannot compare.
 ///
 /// # Errors
 /// As [`recurse`] and [`run_across`](crate::run_across); the same on every rank. A rank ends an open call
@@ -38,7 +44,7 @@ pub fn recurse_across<P>(
     on: &dyn Executor,
 ) -> Result<(P::Value, Report), Error>
 where
-    P: Recursive<Value: Wire>,
+    P: Recursive<Argument: fmt::Debug, Value: Wire>,
 {
     refuse_inside_a_body()?;
     let courier = on.courier();
@@ -48,7 +54,11 @@ where
     }
     let start = Instant::now();
     let seat = RankAmong { rank, n_ranks };
-    let agree = |n_calls, spent| agree_to_go_on(makes_unasked(n_calls, spent), on);
+    let outermost = &OutermostCall {
+        problem: type_name::<P>(),
+        argument: beginning(&argument, COMPARED),
+    };
+    let agree = |made, spent| agree_to_go_on(outermost, (made, makes_unasked(made, spent)), on);
     let now = || courier.simulated_time().unwrap_or_else(|| start.elapsed());
     let unfold = || Top::unfold(problem, argument, seat, now, agree);
     let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
@@ -57,6 +67,7 @@ where
     });
     let tree = CallTree {
         top: top?,
+        outermost,
         problem,
         on,
         seat,
@@ -88,11 +99,44 @@ where
     }
 }
 
-/// How many calls more rank 0 makes unasked; ends on all ranks if one was cancelled. No run of the
-/// program's: it is not recorded.
-fn agree_to_go_on(unasked: usize, on: &dyn Executor) -> Result<usize, Error> {
+/// What ranks compare of the call that they begin with: the type of the problem, and how the argument is
+/// shown.
+struct OutermostCall {
+    problem: &'static str,
+    argument: String,
+}
+
+/// Bytes of what is shown of an argument that ranks compare, which may be long; and signs that are told.
+const COMPARED: usize = 1_000;
+const TOLD: usize = 60;
+
+impl OutermostCall {
+    fn describe(&self, n_ranks: u32, about: &mut Description) {
+        about.name("recursion");
+        about.parameter("ranks", n_ranks);
+        about.parameter("problem", self.problem);
+        let told: String = self.argument.chars().take(TOLD).collect();
+        let more = match told.len() < self.argument.len() {
+            true => " …",
+            false => "",
+        };
+        about.parameter("argument", format_args!("{told}{more}"));
+        let whole = fingerprint(self.argument.bytes().map(u64::from));
+        about.parameter("fingerprint of the argument", format_args!("{whole:016x}"));
+    }
+}
+
+/// How many calls more rank 0 makes unasked, which has made so many; ends on all ranks if one was
+/// cancelled. No run of the program's: it is not recorded.
+fn agree_to_go_on(
+    outermost: &OutermostCall,
+    (n_calls, unasked): (usize, usize),
+    on: &dyn Executor,
+) -> Result<usize, Error> {
     let courier = on.courier();
     let asked = Broadcast {
+        outermost,
+        n_calls,
         n_ranks: courier.n_ranks() as u32,
         unasked: unasked as u64,
         heard: AtomicU64::new(0),
@@ -119,19 +163,25 @@ crate::task_names! {
 use BroadcastTask::{Heard, Said};
 
 /// One word of rank 0's, heard by all.
-struct Broadcast {
+struct Broadcast<'o> {
+    outermost: &'o OutermostCall,
+    /// Made at the top so far.
+    n_calls: usize,
     n_ranks: u32,
     unasked: u64,
     heard: AtomicU64,
 }
 
-impl TaskSpace for Broadcast {
+impl TaskSpace for Broadcast<'_> {
     type Task = BroadcastTask;
     type Datum = u64;
 
     fn describe(&self, about: &mut Description) {
-        about.name("calls at the top");
-        about.parameter("ranks", self.n_ranks);
+        self.outermost.describe(self.n_ranks, about);
+        about.parameter(
+            "calls at the top",
+            format_args!("more than {}", self.n_calls),
+        );
         about.class("Said").new_flow("VALUE");
         about.class("Heard").read("VALUE");
     }
@@ -179,6 +229,7 @@ crate::task_names! {
 use TreeTask::{Below, Joined, Kept};
 
 struct CallTree<'t, P: Recursive> {
+    outermost: &'t OutermostCall,
     problem: &'t P,
     on: &'t dyn Executor,
     top: Top<P>,
@@ -217,10 +268,11 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
     const CARRIES: bool = true;
 
     fn describe(&self, about: &mut Description) {
-        about.name("recursion");
-        about.parameter("ranks", self.n_ranks());
+        self.outermost.describe(self.n_ranks(), about);
         about.parameter("calls at the top", self.top.n_calls);
         about.parameter("open calls", self.n_open());
+        let shape = fingerprint(self.top.shape());
+        about.parameter("fingerprint of the top", format_args!("{shape:016x}"));
         about.class("Below").new_flow("VALUE");
         let mut joined = about.class("Joined").new_flow("OUTERMOST");
         for number in 0..self.n_open() {

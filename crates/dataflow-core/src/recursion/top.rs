@@ -158,6 +158,12 @@ impl<P: Recursive> Top<P> {
         self.open.0.len()
     }
 
+    /// Which calls of the top fork into how many, and which are open.
+    pub fn shape(&self) -> impl Iterator<Item = u64> {
+        let forks = self.ways.0.iter().map(|(above, _)| *above as u64);
+        forks.chain(self.open.0.iter().map(|open| open.0 as u64))
+    }
+
     /// An open call that was dealt to this rank, once: the way to it, and its argument.
     pub fn take(&self, number: usize) -> (CallPath, Argument<P>) {
         let OpenCall(node, argument) = &self.open.0[number];
@@ -250,6 +256,14 @@ impl Ways {
         way.reverse();
         CallPath(way)
     }
+}
+
+/// A number by which ranks compare many.
+pub(super) fn fingerprint(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(1, |all, value| {
+        let mixed = (all ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    })
 }
 
 /// How many calls more a rank makes of the top before it is asked again, which has spent so long on so
