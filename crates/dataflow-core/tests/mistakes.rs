@@ -116,6 +116,20 @@ fn nine_accesses_are_told_where_they_go() {
     );
 }
 
+/// Of data of different types, or accesses of different kinds, an array has elements of different types, and
+/// the compiler says that alone.
+#[test]
+fn an_array_of_accesses_is_told_what_takes_its_place() {
+    in_scope(
+        "array",
+        "let n = s.handles([0; 2]); s.task([read(&n[0]), read(&n[1])], |_| ());",
+        &[
+            "no tuple of at most eight, no `Vec`",
+            "accesses of different kinds, or of data of different types, go into a tuple, `(a, b)`",
+        ],
+    );
+}
+
 #[test]
 fn a_body_that_returns_a_number_is_told_where_results_go() {
     in_scope(

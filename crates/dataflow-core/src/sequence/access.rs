@@ -139,7 +139,9 @@ pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
 }
 
 /// Accesses of one task: one, a tuple of up to eight sets, or a `Vec` of accesses of one kind (but for
-/// [`reduce`](super::reduce()): a task adds to data that it names one by one).
+/// [`reduce`](super::reduce()): a task adds to data that it names one by one). Accesses of different kinds,
+/// or of data of different types, go into a tuple: of arrays and vectors of them the compiler says no more
+/// than that the types of their elements differ.
 ///
 /// Its body gets references of the same shape: `&T`, `(&T, &mut T)`, `Vec<&T>`. The trait is sealed.
 ///
@@ -149,6 +151,7 @@ pub fn commute<H: Accessible>(handle: &H) -> Access<'_, H, Commute> {
     message = "`{Self}` does not say what a task does with its data",
     label = "no access, no tuple of at most eight, no `Vec` of `read`, of `write` or of `commute`",
     note = "of a handle `h` say `read(&h)`, `write(&h)`, `commute(&h)` or `reduce(&h)`",
+    note = "accesses of different kinds, or of data of different types, go into a tuple, `(a, b)`",
     note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`; not of `reduce`"
 )]
 pub trait AccessSet<'c>: sealed::Sealed {

@@ -34,7 +34,7 @@ impl<D> std::fmt::Debug for Home<'_, D> {
 }
 
 /// Accesses of one recorded task: one, a tuple of up to eight sets, or a `Vec` of accesses of one
-/// kind. The trait is sealed.
+/// kind; those of different kinds go into a tuple. The trait is sealed.
 ///
 /// # Examples
 /// See the [module's](super) example.
@@ -42,6 +42,7 @@ impl<D> std::fmt::Debug for Home<'_, D> {
     message = "`{Self}` does not say what a recorded task does with its data",
     label = "no access, no tuple of at most eight, no `Vec` of `read`, of `write` or of `commute`",
     note = "of a datum `h` of `Recorder::home` say `read(&h)`, `write(&h)` or `commute(&h)`",
+    note = "accesses of different kinds go into a tuple, `(a, b)`",
     note = "more than eight accesses go into tuples of tuples, `((a, b), (c, d))`, or into a `Vec`"
 )]
 pub trait HomeSet<'c, D: Datum>: Sealed {
