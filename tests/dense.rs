@@ -1,7 +1,7 @@
 //! The calls on ndarray's arrays: right answers for every shape and memory order, and the named
 //! errors; small problems wake no thread.
 
-use dataflow::core::port::{Alone, Arrival, Context, Parcel, Shuffled};
+use dataflow::core::port::{Alone, Arrival, Context, Inline, Parcel, Shuffled};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::{Erased, Flows, Slot};
 use dataflow::linalg::matrix::digest::digest;
@@ -951,6 +951,42 @@ fn a_rank_may_hold_a_mere_name_of_a_matrix_that_another_has() {
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     })
     .unwrap();
+}
+
+#[test]
+fn calls_on_matrices_in_tiles_call_them_by_their_names() {
+    let made = |name: &str, (m, n): (usize, usize), entry: f64| {
+        TiledMatrix::from_fn(Layout::general(m, n, 2).unwrap(), |_, _| entry).named(name)
+    };
+    let square = |entry| made("K", (3, 3), entry);
+    let (wide, side) = (made("K", (2, 3), 1.0), made("R", (4, 1), 1.0));
+    for (refused, expected) in [
+        (
+            square(1.0).cholesky(&Inline),
+            "matrix \"K\" is not positive definite: pivot 2",
+        ),
+        (square(1.0).inverse(&Inline), "matrix \"K\" is singular"),
+        (
+            square(f64::NAN).cholesky(&Inline),
+            "matrix \"K\" is not finite",
+        ),
+        (
+            wide.inverse(&Inline),
+            "matrix is 2 x 3 (must be square): A is \"K\"",
+        ),
+        (
+            wide.least_squares(&side, &Inline),
+            "right-hand sides of 4 x 1 for a matrix of 2 rows: A is \"K\", B is \"R\"",
+        ),
+        (
+            wide.dot_tiled(&side, &Inline),
+            "a product of 2 x 3 and 4 x 1: the left one has 3 columns and the right one 4 rows (must be as \
+             many): A is \"K\", B is \"R\"",
+        ),
+    ] {
+        let told = refused.unwrap_err().to_string();
+        assert!(told.starts_with(expected), "{told}");
+    }
 }
 
 /// A matrix that rank 0 has, and its mere name elsewhere.

@@ -7,7 +7,7 @@ use dataflow_linalg::matrix::{Entries, Layout, Structure, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use std::ops::Range;
 
-/// The entries of a matrix in another layout of the same tiles, all of whose entries are on this rank. A
+/// The entries of a matrix and its name in another layout of the same tiles, all of whose entries are on this rank. A
 /// tile that is not at hand is not in the copy either: who looks at that says so on all ranks.
 pub(crate) fn copy<T: Scalar>(
     a: &TiledMatrix<T>,
@@ -28,7 +28,7 @@ fn copy_as<T: Scalar>(
         Structure::General => a.tile(i, j).is_some(),
         Structure::Lower => a.tile(i.max(j), i.min(j)).is_some(),
     };
-    let tiles = TiledMatrix::vacant(layout, on.memory());
+    let tiles = TiledMatrix::vacant(layout, on.memory()).named(a.store().name());
     if layout.tiles().all(is_here) {
         tiles.fill(entries, on).map_err(LinalgError::Run)?;
         return Ok(tiles);

@@ -155,6 +155,27 @@ pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
     }
 }
 
+/// An error about shapes, and by which names the matrices go that were given one.
+pub(crate) fn called<T: Scalar, const N: usize>(
+    error: LinalgError,
+    matrices: [(&str, &TiledMatrix<T>); N],
+) -> LinalgError {
+    let names = matrices.iter().filter_map(|(role, matrix)| {
+        let name = matrix.name()?;
+        Some(format!("{role} is {name:?}"))
+    });
+    let names: Vec<_> = names.collect();
+    match names.is_empty() {
+        true => error,
+        false => LinalgError::Shape(format!("{error}: {}", names.join(", "))),
+    }
+}
+
+/// The same of one in tiles.
+pub(crate) fn expect_square_tiles<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    expect_square((a.rows(), a.cols())).map_err(|error| called(error, [("A", a)]))
+}
+
 /// Fails unless right-hand sides have a row for each of a matrix of this order.
 pub(crate) fn expect_rows((rows, cols): (usize, usize), n: usize) -> Result<(), LinalgError> {
     match rows == n {

@@ -11,7 +11,7 @@
 use crate::calls::copy::{copy, whole};
 use crate::calls::factored::steps::{AUTO, alike};
 use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::calls::site::{expect_rows, expect_square};
+use crate::calls::site::{called, expect_rows, expect_square_tiles};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix};
@@ -199,7 +199,7 @@ pub trait Tiled<T: Scalar>: Sized {
 
 impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     fn cholesky(&self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_square((self.rows(), self.cols()))?;
+        expect_square_tiles(self)?;
         let l = copy(
             self,
             alike(self, Layout::lower(self.rows(), self.nb()))?,
@@ -210,7 +210,7 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_square((self.rows(), self.cols()))?;
+        expect_square_tiles(self)?;
         let x = solved(self, b, on)?;
         let Err(overflow) = steps::expect_finite(&x, on) else {
             return Ok(x);
@@ -244,7 +244,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn least_squares(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_rows((b.rows(), b.cols()), self.rows())?;
+        let fit = expect_rows((b.rows(), b.cols()), self.rows());
+        fit.map_err(|error| called(error, [("A", self), ("B", b)]))?;
         let (a, b) = (copy(self, *self.layout(), on)?, copy(b, *b.layout(), on)?);
         steps::least_squares((&a, &b), on)
     }
@@ -268,15 +269,16 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn inverse(&self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_square((self.rows(), self.cols()))?;
+        expect_square_tiles(self)?;
         let x = inverted(self, on)?;
         steps::expect_finite(&x, on)?;
         Ok(x)
     }
 
     fn dot_tiled(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        product::expect_product((self.rows(), self.cols()), (b.rows(), b.cols()))?;
-        product::expect_alike([self.nb(), b.nb()], self.nb())?;
+        product::expect_product((self.rows(), self.cols()), (b.rows(), b.cols()))
+            .and_then(|()| product::expect_alike([self.nb(), b.nb()], self.nb()))
+            .map_err(|error| called(error, [("A", self), ("B", b)]))?;
         let layout = alike(self, Layout::general(self.rows(), b.cols(), self.nb()))?;
         let zeros = |_: usize, _: usize| T::zero();
         let c = TiledMatrix::beside(layout, &on.memory(), &zeros, on);

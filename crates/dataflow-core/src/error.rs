@@ -451,8 +451,15 @@ impl Error {
         Error { task, ..self }
     }
 
-    /// The same error, said in other words.
-    pub(crate) fn retold(self, retell: impl FnOnce(&str) -> String) -> Self {
+    /// The same error, said in other words: for what only the caller of a run knows, as the name of its matrix.
+    ///
+    /// ```
+    /// use dataflow_core::Error;
+    /// let error = Error::malformed("3 bytes").retold(|text| format!("{text}, in file \"a.mtx\""));
+    /// assert_eq!(error.to_string(), "3 bytes, in file \"a.mtx\"");
+    /// ```
+    #[must_use]
+    pub fn retold(self, retell: impl FnOnce(&str) -> String) -> Self {
         let message = retell(&self.message).into_boxed_str();
         Error { message, ..self }
     }

@@ -321,8 +321,8 @@ fn an_entry_that_panics_names_its_tile_and_says_why() {
         1.0
     };
     let told = a.fill(&entry, &Inline).unwrap_err().to_string();
-    assert!(told.contains("Fill { i: 1, j: 1 }"), "{told}");
-    assert!(told.contains("no such entry"), "{told}");
+    let expected = "no such entry, as matrix \"A\" (5 x 5) was filled (task Fill { i: 1, j: 1 })";
+    assert!(told.ends_with(expected), "{told}");
 }
 
 #[test]
@@ -342,4 +342,118 @@ fn a_slice_of_the_wrong_length_is_told_how_long_it_must_be() {
     let expected = "the slice is 3 x 1 (must be 3 x 2): it has 5 elements, and with ld = 3 at least 6 are \
                     needed";
     assert_eq!(refused.to_string(), expected);
+}
+
+/// Entries of a 3 x 3 matrix that is symmetric, and what is found in it.
+type Spoiled = ([[f64; 3]; 3], &'static str);
+
+#[test]
+fn what_is_found_in_the_numbers_of_a_matrix_is_told_with_its_name() {
+    let nan = f64::NAN;
+    let lower: [Spoiled; 2] = [
+        (
+            [[1.0, 2.0, 0.0], [2.0, nan, 0.0], [0.0, 0.0, 1.0]],
+            "matrix \"K\" is not finite: entry (1, 1)",
+        ),
+        (
+            [[1.0, 2.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 1.0]],
+            "matrix \"K\" is not positive definite: pivot 2 is",
+        ),
+    ];
+    for (entries, expected) in lower {
+        let k = || {
+            let layout = Layout::lower(3, 2).unwrap();
+            TiledMatrix::from_fn(layout, |i, j| entries[i][j]).named("K")
+        };
+        let b = general((3, 1), 1.0).named("R");
+        for told in [
+            cholesky::factor(&k(), AUTO, &Inline),
+            cholesky::inverse(&k(), AUTO, &Inline),
+            cholesky::factor_and_solve(&k(), &b, AUTO, &Inline),
+        ] {
+            let told = told.unwrap_err().to_string();
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+    let whole: [Spoiled; 3] = [
+        (
+            [[1.0, 2.0, 0.0], [2.0, nan, 0.0], [0.0, 0.0, 1.0]],
+            "matrix \"K\" is not finite: entry (1, 1)",
+        ),
+        (
+            [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]],
+            "matrix \"K\" is singular: pivot 2",
+        ),
+        (
+            [[1e308, 1e308, 0.0], [-1e308, 1e308, 0.0], [0.0, 0.0, 1.0]],
+            "column 1 of the factor of matrix \"K\", counted from 0, is not finite",
+        ),
+    ];
+    for (entries, expected) in whole {
+        let k = || {
+            let layout = Layout::general(3, 3, 2).unwrap();
+            TiledMatrix::from_fn(layout, |i, j| entries[i][j]).named("K")
+        };
+        let (a, b) = (k(), general((3, 1), 1.0).named("R"));
+        let pivots = Pivots::new(&a);
+        for told in [
+            lu::factor(&k(), &pivots, AUTO, &Inline),
+            lu::factor_and_solve(&a, &pivots, &b, AUTO, &Inline),
+            lu::inverse(k(), AUTO, &Inline).map(|(_, report)| report),
+        ] {
+            let told = told.unwrap_err().to_string();
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+    let (a, b) = (general((3, 3), 1.0), general((3, 1), nan).named("R"));
+    let solved = qr::least_squares(&a, &b, Options::of_order(2), AUTO, &Inline);
+    let told = solved.unwrap_err().to_string();
+    let expected = "right-hand sides \"R\" are not finite: entry (0, 0)";
+    assert!(told.starts_with(expected), "{told}");
+}
+
+#[test]
+fn matrices_that_do_not_fit_are_called_by_their_names() {
+    let of = Options::of_order(2);
+    let [k, r] =
+        [((3, 3), "K"), ((4, 1), "R")].map(|(shape, name)| general(shape, 1.0).named(name));
+    let lower = TiledMatrix::from_fn(Layout::lower(3, 2).unwrap(), |_, _| 1.0).named("K");
+    let (pivots, q) = (Pivots::new(&k), Reflectors::new(k.layout(), of));
+    let (one, plain) = (1.0, Operand::plain(&k));
+    let triangle = TriangularOperand::lower(&lower);
+    let left = (Side::Left, Op::NoTranspose);
+    let mixed = |a| refine::solve(a, &r, AUTO, &Inline).map(|solved| solved.report);
+    let both = [
+        ("cholesky", cholesky::solve(&lower, &r, AUTO, &Inline)),
+        (
+            "lu",
+            lu::solve(&k, &pivots, Op::NoTranspose, &r, AUTO, &Inline),
+        ),
+        (
+            "qr",
+            qr::least_squares(&k, &r, of, AUTO, &Inline).map(|(_, report)| report),
+        ),
+        ("apply", qr::apply(&k, &q, left, &r, AUTO, &Inline)),
+        (
+            "gemm",
+            gemm(one, plain, Operand::plain(&r), one, &k, AUTO, &Inline),
+        ),
+        ("into", gemm(one, plain, plain, one, &r, AUTO, &Inline)),
+        (
+            "herk",
+            product::herk(one, Operand::plain(&r), one, &lower, AUTO, &Inline),
+        ),
+        ("trmm", trmm(Side::Left, one, triangle, &r, AUTO, &Inline)),
+        ("trsm", trsm(Side::Left, one, triangle, &r, AUTO, &Inline)),
+        ("transfer", transfer(&k, Turn::Plain, &r, &Inline)),
+        ("mixed", mixed(&k)),
+        ("mixed, lower", mixed(&lower)),
+    ];
+    for (call, refused) in both {
+        let told = refused.unwrap_err().to_string();
+        assert!(
+            told.contains(" \"K\"") && told.contains(" \"R\""),
+            "{call}: {told}"
+        );
+    }
 }

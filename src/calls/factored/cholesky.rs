@@ -4,11 +4,11 @@
 use super::steps;
 use super::steps::{AUTO, alike};
 use crate::calls::copy::copy;
-use crate::calls::site::expect_square;
 use crate::calls::site::{
     SMALL, Site, array, array_of, array_of_hermitian, expect_rows, finite, heap, is_small,
     of_columns,
 };
+use crate::calls::site::{expect_square, expect_square_tiles};
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
@@ -195,7 +195,7 @@ pub struct TiledCholeskyFactor<'r, T: Scalar> {
 
 impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
-        expect_square((a.rows(), a.cols()))?;
+        expect_square_tiles(&a)?;
         let l = match a.structure() {
             Structure::Lower => a,
             Structure::General => {

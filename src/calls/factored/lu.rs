@@ -2,10 +2,10 @@
 
 use super::steps::{self, AUTO};
 use crate::calls::copy::copy;
-use crate::calls::site::expect_square;
 use crate::calls::site::{
     Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
+use crate::calls::site::{expect_square, expect_square_tiles};
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::Op;
@@ -609,7 +609,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     fn expect_solvable(&self, on: &dyn Executor) -> Result<(), LinalgError> {
-        expect_square((self.lu.rows(), self.lu.cols()))?;
+        expect_square_tiles(&self.lu)?;
         steps::expect_regular(&self.lu, on)
     }
 
@@ -643,7 +643,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     fn determinant(&self, on: &dyn Executor) -> Result<Determinant, LinalgError> {
-        expect_square((self.lu.rows(), self.lu.cols()))?;
+        expect_square_tiles(&self.lu)?;
         let of_u = steps::determinant(&self.lu, on)?;
         Ok(of_u.swapped(steps::is_odd(&self.pivots, on)?.into()))
     }

@@ -58,7 +58,8 @@ pub(super) fn expect_lower<T: Scalar>(l: &TiledMatrix<T>) -> Result<(), LinalgEr
         return Ok(());
     }
     Err(LinalgError::Shape(format!(
-        "a Cholesky factor is stored as Lower, this one is {:?}, {} x {}",
+        "a Cholesky factor is stored as Lower, this one{} is {:?}, {} x {}",
+        l.label(),
         l.structure(),
         l.rows(),
         l.cols()

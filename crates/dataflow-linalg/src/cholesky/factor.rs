@@ -61,7 +61,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     pub fn new(a: &'a TiledMatrix<T>, backend: Backend) -> Result<Self, LinalgError> {
         if a.structure() != Structure::Lower {
             let text = format!(
-                "a Cholesky factorisation takes a matrix stored as Lower, this one is {:?}, {} x {}",
+                "a Cholesky factorisation takes a matrix stored as Lower, this one{} is {:?}, {} x {}",
+                a.label(),
                 a.structure(),
                 a.rows(),
                 a.cols()
@@ -131,8 +132,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// # Errors
     /// As [`factor`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), &[self.a], on)
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_tiles(&self.erased(), &[self.a], on).map_err(|error| self.a.failed(error))
     }
 }
 
@@ -247,7 +247,7 @@ impl<T: Scalar> Factor<'_, T> {
         };
         factored.map_err(|failed| {
             let index = self.a.row_range(k as usize).start + failed.index;
-            LinalgError::not_positive(index as u64, failed.pivot)
+            LinalgError::not_positive(self.a.label(), index as u64, failed.pivot)
         })?;
         tile.set_part(Part::Lower);
         Ok(())

@@ -120,8 +120,7 @@ impl<'a, T: Scalar> Inverse<'a, T> {
     /// # Errors
     /// As [`inverse`], the same on every rank; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        T::run_tiles(&self.erased(), &[self.a], on)
-            .map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        T::run_tiles(&self.erased(), &[self.a], on).map_err(|error| self.a.failed(error))
     }
 }
 
@@ -278,7 +277,7 @@ impl<T: Scalar> Inverse<'_, T> {
     fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
         potrf(self.backend, tile).map_err(|failed| {
             let index = self.a.row_range(k as usize).start + failed.index;
-            LinalgError::not_positive(index as u64, failed.pivot)
+            LinalgError::not_positive(self.a.label(), index as u64, failed.pivot)
         })?;
         tile.set_part(Part::Lower);
         Ok(())

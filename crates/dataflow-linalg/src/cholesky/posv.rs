@@ -56,7 +56,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// As [`factor_and_solve`].
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let run = self.stages(b, |all| run_series(all, &[self.a, b], on))?;
-        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        run.map_err(|error| self.a.failed(error))
     }
 
     /// The graphs of which [`and_solve`](Self::and_solve) makes one, in their order: to be

@@ -40,12 +40,14 @@ pub fn substitution<'a, T: Scalar>(
         && b.nb() == l.nb();
     if !fits {
         let text = format!(
-            "right-hand sides of {} x {} ({:?}, tiles of {}) do not fit a factor of order {} \
+            "right-hand sides{} of {} x {} ({:?}, tiles of {}) do not fit a factor{} of order {} \
              ({:?}, tiles of {})",
+            b.label(),
             b.rows(),
             b.cols(),
             b.structure(),
             b.nb(),
+            l.label(),
             l.rows(),
             l.structure(),
             l.nb()

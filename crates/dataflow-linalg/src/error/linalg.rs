@@ -2,7 +2,7 @@
 
 use super::{MatrixError, NotFinite, ShapeError, TileError};
 use crate::matrix::market::{ReadError, WriteError};
-use crate::matrix::{GridError, LayoutError};
+use crate::matrix::{GridError, Label, LayoutError};
 use dataflow_core::{Error, TaskError};
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub enum LinalgError {
     Singular {
         /// The first zero on the diagonal of U.
         index: u64,
+        /// The name of the matrix, if it was [given](crate::matrix::TiledMatrix::named) one.
+        matrix: Option<String>,
         /// The run in which a task found it.
         source: Option<Box<Error>>,
     },
@@ -85,6 +87,8 @@ pub enum LinalgError {
         row: u64,
         /// Its column.
         col: u64,
+        /// The name of that matrix, if it was [given](crate::matrix::TiledMatrix::named) one.
+        matrix: Option<String>,
         /// The run in which a task found it.
         source: Option<Box<Error>>,
     },
@@ -95,6 +99,9 @@ pub enum LinalgError {
     Overflow {
         /// The first such column; of a factor in the order in which the factorisation takes them.
         col: u64,
+        /// The name of the matrix whose factor it is, if it was
+        /// [given](crate::matrix::TiledMatrix::named) one.
+        matrix: Option<String>,
         /// The run in which a task found it.
         source: Option<Box<Error>>,
     },
@@ -182,11 +189,16 @@ impl LinalgError {
     pub fn in_right_hand_sides(self) -> Self {
         match self {
             LinalgError::NotFinite {
-                row, col, source, ..
+                row,
+                col,
+                matrix,
+                source,
+                ..
             } => LinalgError::NotFinite {
                 of: Given::RightHandSides,
                 row,
                 col,
+                matrix,
                 source,
             },
             error => error,
@@ -207,7 +219,11 @@ impl LinalgError {
     /// ```
     pub fn in_result(self) -> Self {
         match self {
-            LinalgError::NotFinite { col, source, .. } => LinalgError::Overflow { col, source },
+            LinalgError::NotFinite { col, source, .. } => LinalgError::Overflow {
+                col,
+                matrix: None,
+                source,
+            },
             error => error,
         }
     }
@@ -218,6 +234,7 @@ impl LinalgError {
             of: Given::RightHandSides,
             row: row as u64,
             col: col as u64,
+            matrix: None,
             source: None,
         }
     }
@@ -226,14 +243,16 @@ impl LinalgError {
     pub fn overflow_in(col: usize) -> Self {
         LinalgError::Overflow {
             col: col as u64,
+            matrix: None,
             source: None,
         }
     }
 
-    /// What a body says of a pivot at global position `index` (from 1).
-    pub(crate) fn not_positive(index: u64, pivot: f64) -> TaskError {
-        let text =
-            format!("matrix is not positive definite: pivot {index} is {pivot:e} (must be > 0)");
+    /// What a body says of a pivot of a matrix at global position `index` (from 1).
+    pub(crate) fn not_positive(matrix: Label<'_>, index: u64, pivot: f64) -> TaskError {
+        let text = format!(
+            "matrix{matrix} is not positive definite: pivot {index} is {pivot:e} (must be > 0)"
+        );
         TaskError::new(NOT_POSITIVE_DEFINITE, text).with_index(index)
     }
 
@@ -258,10 +277,11 @@ impl LinalgError {
     }
 
     /// The failure behind an error of a run over a matrix of `rows` rows.
-    pub(crate) fn of_run(error: Error, rows: usize) -> Self {
+    pub(crate) fn of_run(error: Error, rows: usize, matrix: Option<&str>) -> Self {
         let Some(index) = error.index() else {
             return LinalgError::Run(error);
         };
+        let matrix = matrix.map(str::to_owned);
         let source = || Some(Box::new(error.clone()));
         match error.name() {
             NOT_POSITIVE_DEFINITE => LinalgError::NotPositiveDefinite {
@@ -271,16 +291,19 @@ impl LinalgError {
             },
             SINGULAR => LinalgError::Singular {
                 index,
+                matrix,
                 source: source(),
             },
             OVERFLOW => LinalgError::Overflow {
                 col: index,
+                matrix,
                 source: source(),
             },
             NOT_FINITE => LinalgError::NotFinite {
                 of: Given::Matrix,
                 row: index % rows as u64,
                 col: index / rows as u64,
+                matrix,
                 source: source(),
             },
             _ => LinalgError::Run(error),
@@ -305,30 +328,44 @@ impl fmt::Display for LinalgError {
             LinalgError::Read(error) => error.fmt(f),
             LinalgError::Write(error) => error.fmt(f),
             LinalgError::NotPositiveDefinite { text, .. } => f.write_str(text),
-            LinalgError::Singular { index, .. } => {
-                write!(
-                    f,
-                    "matrix is singular: pivot {index}, counted from 1, is zero (must not be)"
-                )
-            }
+            LinalgError::Singular { index, matrix, .. } => write!(
+                f,
+                "matrix{} is singular: pivot {index}, counted from 1, is zero (must not be)",
+                Label(matrix.as_deref())
+            ),
             LinalgError::RankDeficient { rank, full } => write!(
                 f,
                 "matrix is rank deficient: its rank is about {rank} of {full} (must be full; \
                  least_squares_minimum_norm solves whatever the rank)"
             ),
-            LinalgError::NotFinite { of, row, col, .. } => write!(
-                f,
-                "{} not finite: entry ({row}, {col}), counted from 0, is NaN or infinite",
-                match of {
-                    Given::Matrix => "matrix is",
-                    Given::RightHandSides => "right-hand sides are",
-                }
-            ),
-            LinalgError::Overflow { col, .. } => write!(
-                f,
-                "column {col} of the factor or of the solution, counted from 0, is not finite: numbers on \
-                 the way are too large (divide A and B by a power of two: X stays the same)"
-            ),
+            LinalgError::NotFinite {
+                of,
+                row,
+                col,
+                matrix,
+                ..
+            } => {
+                let (what, are) = match of {
+                    Given::Matrix => ("matrix", "is"),
+                    Given::RightHandSides => ("right-hand sides", "are"),
+                };
+                let named = Label(matrix.as_deref());
+                write!(
+                    f,
+                    "{what}{named} {are} not finite: entry ({row}, {col}), counted from 0, is NaN or infinite"
+                )
+            }
+            LinalgError::Overflow { col, matrix, .. } => {
+                write!(f, "column {col} of the factor ")?;
+                match matrix {
+                    Some(name) => write!(f, "of matrix {name:?}"),
+                    None => f.write_str("or of the solution"),
+                }?;
+                f.write_str(
+                    ", counted from 0, is not finite: numbers on the way are too large (divide A and B by a \
+                     power of two: X stays the same)",
+                )
+            }
             LinalgError::NotConverged { corrections } => write!(
                 f,
                 "not refined to full precision in {corrections} corrections (factor in full precision)"
@@ -404,6 +441,7 @@ impl From<NotFinite> for LinalgError {
             of: Given::Matrix,
             row: row as u64,
             col: col as u64,
+            matrix: None,
             source: None,
         }
     }
@@ -438,7 +476,7 @@ mod tests {
     /// What a failing body becomes on its way through a run.
     fn through_a_run(error: impl Fn() -> TaskError + Sync, rows: usize) -> LinalgError {
         let failing = Independent::new("failing", 1, |_| Err(error()));
-        LinalgError::of_run(run(&failing, &Inline).unwrap_err(), rows)
+        LinalgError::of_run(run(&failing, &Inline).unwrap_err(), rows, None)
     }
 
     #[test]
@@ -547,7 +585,10 @@ mod tests {
 
     #[test]
     fn a_pivot_keeps_its_index_and_its_value() {
-        let error = through_a_run(|| LinalgError::not_positive(1537, -3.2e-4), 2000);
+        let error = through_a_run(
+            || LinalgError::not_positive(Label(None), 1537, -3.2e-4),
+            2000,
+        );
         assert_eq!(
             (error.name(), error.index()),
             ("not_positive_definite", Some(1537))

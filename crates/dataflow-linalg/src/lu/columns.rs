@@ -109,7 +109,8 @@ impl<'a, T: Scalar> Columns<'a, T> {
         match a.layout().distribution().n_ranks() {
             1 => Ok(Self::of(a, pivots, backend)),
             n_ranks => Err(LinalgError::Shape(format!(
-                "LU by columns takes a matrix on one rank, this one is on {n_ranks}"
+                "LU by columns takes a matrix on one rank, this one{} is on {n_ranks}",
+                a.label()
             ))),
         }
     }

@@ -56,7 +56,7 @@ impl<T: Scalar> Factor<'_, T> {
     pub fn and_solve(&self, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<Report, LinalgError> {
         let columns = self.by_columns_on(on);
         let run = self.stages_by(columns, b, |all| run_series(all, &[self.a, b], on))?;
-        run.map_err(|error| LinalgError::of_run(error, self.a.rows()))
+        run.map_err(|error| self.a.failed(error))
     }
 
     /// The graphs of which [`and_solve`](Self::and_solve) makes one on ranks of so many workers, in their
@@ -132,7 +132,7 @@ fn regular<'s, T: Scalar>(
         all.push(space);
     }
     let run = run_series(all, &[a, b], on);
-    run.map_err(|error| LinalgError::of_run(error, a.rows()))
+    run.map_err(|error| a.failed(error))
 }
 
 #[cfg(test)]

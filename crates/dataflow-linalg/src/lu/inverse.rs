@@ -50,7 +50,7 @@ pub fn inverse<T: Scalar>(
     let (unit, made) = unit_like(&a, on)?;
     let columns = factor.by_columns_on(on);
     let run = factor.inverse_stages_by(columns, &unit, |all| run_series(all, &[&a], on))?;
-    let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    let run = run.map_err(|error| a.failed(error))?;
     drop(unit);
     Ok((a, joined([made, run])))
 }

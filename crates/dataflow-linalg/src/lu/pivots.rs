@@ -65,10 +65,11 @@ impl<T: Scalar> Pivots<T> {
         let wrong = { wrong }.find(|(i, row)| !(*i..a.rows()).contains(row));
         if rows.len() != a.rows().min(a.cols()) || wrong.is_some() {
             return Err(LinalgError::Shape(format!(
-                "{} row swaps do not fit a {} x {} matrix{}",
+                "{} row swaps do not fit a {} x {} matrix{}{}",
                 rows.len(),
                 a.rows(),
                 a.cols(),
+                a.label(),
                 wrong.map_or(String::new(), |(i, row)| format!(
                     ": row {i} with row {row}"
                 ))
@@ -171,9 +172,10 @@ pub(super) fn expect_same_layout<T: Scalar>(
         return Ok(());
     }
     let text = format!(
-        "{what} of a {} x {} matrix do not fit one of {} x {}, or it is cut or spread otherwise",
+        "{what} of a {} x {} matrix do not fit one{} of {} x {}, or it is cut or spread otherwise",
         own.rows(),
         own.cols(),
+        a.label(),
         a.rows(),
         a.cols()
     );
@@ -186,7 +188,8 @@ pub(super) fn expect_general<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), Linalg
         return Ok(());
     }
     let text = format!(
-        "an LU factorisation takes a matrix stored as General, this one is {:?}, {} x {}",
+        "an LU factorisation takes a matrix stored as General, this one{} is {:?}, {} x {}",
+        a.label(),
         a.structure(),
         a.rows(),
         a.cols()

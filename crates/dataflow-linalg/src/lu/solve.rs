@@ -7,7 +7,7 @@ use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
-use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
+use crate::matrix::{Label, Layout, Structure, Tile, TiledMatrix, expect_two};
 use crate::product::{Substitution, TriangularOperand};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
@@ -70,12 +70,15 @@ pub(super) fn expect_sides<T: Scalar>(
     lu: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    expect_fit(lu.layout(), b.layout())?;
+    expect_fit((lu.layout(), lu.label()), (b.layout(), b.label()))?;
     expect_two(("L\\U", lu), ("B", b))
 }
 
 /// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
-pub(super) fn expect_fit(lu: &Layout, b: &Layout) -> Result<(), LinalgError> {
+pub(super) fn expect_fit(
+    (lu, of_lu): (&Layout, Label<'_>),
+    (b, of_b): (&Layout, Label<'_>),
+) -> Result<(), LinalgError> {
     let fits = lu.rows() == lu.cols()
         && b.structure() == Structure::General
         && b.rows() == lu.rows()
@@ -85,7 +88,7 @@ pub(super) fn expect_fit(lu: &Layout, b: &Layout) -> Result<(), LinalgError> {
         return Ok(());
     }
     Err(LinalgError::Shape(format!(
-        "right-hand sides of {} x {} ({:?}, tiles of {}, on {}) do not fit factors of {} x {} \
+        "right-hand sides{of_b} of {} x {} ({:?}, tiles of {}, on {}) do not fit factors{of_lu} of {} x {} \
          (square, tiles of {}, on {}; B must be General)",
         b.rows(),
         b.cols(),

@@ -8,7 +8,7 @@ use crate::determinant::{Determinant, diagonal_of};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, TiledMatrix, expect_two};
+use crate::matrix::{Label, Layout, TiledMatrix, expect_two};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -50,7 +50,7 @@ pub fn condition<T: Scalar>(
 ) -> Result<f64, LinalgError> {
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
-    expect_factors(lu, pivots, &column)?;
+    expect_factors(lu, pivots, (&column, Label(None)))?;
     expect_norm(norm)?;
     if lu.rows() == 0 {
         return Ok(1.0);
@@ -92,7 +92,8 @@ pub fn determinant<T: Scalar>(
     pivots.expect_of(lu)?;
     if lu.rows() != lu.cols() {
         return Err(LinalgError::Shape(format!(
-            "the determinant of a matrix of {} x {} (must be square)",
+            "the determinant of a matrix{} of {} x {} (must be square)",
+            lu.label(),
             lu.rows(),
             lu.cols()
         )));
@@ -124,7 +125,7 @@ pub fn error_bounds<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
     refine::expect_system(a, &[b, x])?;
-    expect_factors(lu, pivots, b.layout())?;
+    expect_factors(lu, pivots, (b.layout(), b.label()))?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::bounds(a, (b, x), backend, on, &mut solve)
@@ -147,7 +148,7 @@ pub fn improve<T: Scalar>(
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_two(("L\\U", lu), ("X", x))?;
     refine::expect_correctable(a, (b, x))?;
-    expect_factors(lu, pivots, b.layout())?;
+    expect_factors(lu, pivots, (b.layout(), b.label()))?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
@@ -158,11 +159,11 @@ pub fn improve<T: Scalar>(
 fn expect_factors<T: Scalar>(
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
-    sides: &Layout,
+    sides: (&Layout, Label<'_>),
 ) -> Result<(), LinalgError> {
     expect_general(lu)?;
     pivots.expect_of(lu)?;
-    expect_fit(lu.layout(), sides)
+    expect_fit((lu.layout(), lu.label()), sides)
 }
 
 /// Solves with A and its adjoint.

@@ -72,7 +72,17 @@ impl<T: Scalar> TiledMatrix<T> {
             1 => alone,
             _ => alone.watched_by(&nobody),
         };
-        T::run_tiles(&fill.erased(), &[], &on)
+        T::run_tiles(&fill.erased(), &[], &on).map_err(|error| self.told_in(error))
+    }
+
+    /// The error of a task, which is named by its tile, with the name of the matrix.
+    fn told_in(&self, error: Error) -> Error {
+        match (error.task(), self.name()) {
+            (Some(_), Some(_)) => {
+                error.retold(|text| format!("{text}, as {} was filled", self.called()))
+            }
+            _ => error,
+        }
     }
 
     /// A matrix for runs beside another of this distribution: [filled](Self::fill) with these entries where

@@ -56,7 +56,7 @@ impl<T: Scalar> TiledMatrix<T> {
     /// is not.
     pub(crate) fn expect_regular(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let found = T::run_tiles(&Regular::new(self).erased(), &[self], on);
-        found.map_err(|error| LinalgError::of_run(error, self.rows()))
+        found.map_err(|error| self.failed(error))
     }
 }
 

@@ -47,6 +47,6 @@ impl<T: Scalar> TiledMatrix<T> {
             ))
         });
         let found = scan.run_unless(self.misplaced(on), on);
-        found.map_err(|error| LinalgError::of_run(error, self.rows()))
+        found.map_err(|error| self.failed(error))
     }
 }

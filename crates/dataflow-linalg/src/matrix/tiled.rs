@@ -14,6 +14,7 @@ use super::{Distribution, Entries, Format, Part, Tile, column_major_of};
 use crate::error::{LinalgError, ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
+use dataflow_core::Error;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::{Executor, Heap, Memory};
 use std::fmt;
@@ -22,6 +23,16 @@ use std::sync::Arc;
 
 /// The name of a matrix that was given none.
 const UNNAMED: &str = "matrix";
+
+/// The name of a matrix in errors, with a blank before it; nothing if it was given none.
+#[derive(Clone, Copy)]
+pub(crate) struct Label<'a>(pub Option<&'a str>);
+
+impl fmt::Display for Label<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}
 
 /// A matrix in tiles: those of this rank, in a store.
 ///
@@ -126,8 +137,8 @@ impl<T: Scalar> TiledMatrix<T> {
         TiledMatrix::of(layout, memory, store)
     }
 
-    /// The same tiles under another name ("matrix" until then): in traces, and in errors about the matrix
-    /// itself, its place or its tiles. What is found in its numbers is told by their index alone.
+    /// The same tiles under another name ("matrix" until then): in traces, and in errors about the matrix,
+    /// its place, its shape or what is found in its numbers.
     pub fn named(self, name: impl Into<String>) -> Self {
         let TiledMatrix {
             layout,
@@ -146,6 +157,11 @@ impl<T: Scalar> TiledMatrix<T> {
             memory,
             store: renamed,
         }
+    }
+
+    /// The name that it was [given](Self::named), if it was.
+    pub fn name(&self) -> Option<&str> {
+        Some(self.store.name()).filter(|name| *name != UNNAMED)
     }
 
     /// How it is cut and spread.
@@ -335,10 +351,20 @@ impl<T: Scalar> TiledMatrix<T> {
     /// What errors call it: by its name, if it was given one, and its shape.
     pub(crate) fn called(&self) -> String {
         let (rows, cols) = (self.rows(), self.cols());
-        match self.store.name() {
-            UNNAMED => format!("a matrix ({rows} x {cols})"),
-            name => format!("matrix {name:?} ({rows} x {cols})"),
+        match self.name() {
+            None => format!("a matrix ({rows} x {cols})"),
+            Some(name) => format!("matrix {name:?} ({rows} x {cols})"),
         }
+    }
+
+    /// Its name in errors, where words about it stand before and behind.
+    pub(crate) fn label(&self) -> Label<'_> {
+        Label(self.name())
+    }
+
+    /// The failure behind an error of a run that had it for its matrix.
+    pub(crate) fn failed(&self, error: Error) -> LinalgError {
+        LinalgError::of_run(error, self.rows(), self.name())
     }
 
     #[cold]
@@ -375,10 +401,9 @@ pub(crate) fn expect_two<T: Scalar>(
     if !std::ptr::eq(a, b) {
         return Ok(());
     }
-    let (name, rows, cols) = (a.store.name(), a.rows(), a.cols());
-    let named = match name {
-        UNNAMED => String::new(),
-        _ => format!(" {name:?} ({rows} x {cols})"),
+    let named = match a.name() {
+        None => String::new(),
+        Some(name) => format!(" {name:?} ({} x {})", a.rows(), a.cols()),
     };
     Err(LinalgError::Shape(format!(
         "{first} and {second} are one and the same matrix{named} (they must be two: one is overwritten)"

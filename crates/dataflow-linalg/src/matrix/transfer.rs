@@ -96,16 +96,20 @@ impl<'a, T: Scalar> Transfer<'a, T> {
         let structures = [from.structure(), to.structure()];
         if (m, n) != (to.rows(), to.cols()) || structures != [Structure::General; 2] {
             return Err(LinalgError::Shape(format!(
-                "{m} x {n} ({:?}) does not fit into {} x {} ({:?})",
+                "{m} x {n}{} ({:?}) does not fit into {} x {}{} ({:?})",
+                from.label(),
                 structures[0],
                 to.rows(),
                 to.cols(),
+                to.label(),
                 structures[1]
             )));
         }
         if std::ptr::eq(from, to) {
-            let text = "a matrix cannot be transferred into itself (into another one it can)";
-            return Err(LinalgError::Shape(text.to_owned()));
+            let named = from.label();
+            return Err(LinalgError::Shape(format!(
+                "a matrix{named} cannot be transferred into itself (into another one it can)"
+            )));
         }
         Ok(Transfer { from, turn, to })
     }

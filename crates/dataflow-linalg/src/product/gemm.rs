@@ -14,7 +14,7 @@
 use super::operand::{Operand, mirrored};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
-use crate::matrix::{Structure, Tile, TiledMatrix};
+use crate::matrix::{Label, Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -132,7 +132,8 @@ impl<'a, T: Scalar> Gemm<'a, T> {
 /// assert!(expect_product((2, 3), (2, 4)).is_err());
 /// ```
 pub fn expect_product(a: (usize, usize), b: (usize, usize)) -> Result<(), LinalgError> {
-    expect_into(a, b, (a.0, b.1), Structure::General)
+    let (into, unnamed) = ((a.0, b.1), [Label(None); 3]);
+    expect_into(a, b, into, Structure::General, unnamed)
 }
 
 /// The same for a product that there is a place for.
@@ -141,18 +142,19 @@ fn expect_into(
     (l, n): (usize, usize),
     (rows, cols): (usize, usize),
     structure: Structure,
+    [a, b, c]: [Label<'_>; 3],
 ) -> Result<(), LinalgError> {
     if k == l && (rows, cols) == (m, n) && structure == Structure::General {
         return Ok(());
     }
     if k != l {
         return Err(LinalgError::Shape(format!(
-            "a product of {m} x {k} and {l} x {n}: the left one has {k} columns and the right one {l} rows \
+            "a product of {m} x {k}{a} and {l} x {n}{b}: the left one has {k} columns and the right one {l} rows \
              (must be as many)"
         )));
     }
     Err(LinalgError::Shape(format!(
-        "a product of {m} x {k} and {l} x {n} does not fit into {rows} x {cols} ({structure:?})"
+        "a product of {m} x {k}{a} and {l} x {n}{b} does not fit into {rows} x {cols}{c} ({structure:?})"
     )))
 }
 
@@ -181,7 +183,9 @@ pub(super) fn fits<T: Scalar>(
     b: &Operand<'_, T>,
     c: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    expect_into(a.shape(), b.shape(), (c.rows(), c.cols()), c.structure())?;
+    let (into, named) = ((c.rows(), c.cols()), [a.matrix, b.matrix, c]);
+    let named = named.map(TiledMatrix::label);
+    expect_into(a.shape(), b.shape(), into, c.structure(), named)?;
     expect_alike([a, b].map(|of| of.matrix.nb()), c.nb())?;
     if a.is_conjugate() || b.is_conjugate() {
         let text = "the plain transpose of a Hermitian matrix is not stored (take its adjoint)";

@@ -173,11 +173,13 @@ fn fits<T: Scalar>(
     let wrong_op = T::IS_COMPLEX && ![Op::NoTranspose, transpose].contains(&a.op());
     if wrong_op || a.is_hermitian() || c.structure() != Structure::Lower || c.rows() != n {
         return Err(LinalgError::Shape(format!(
-            "the square of {n} x {k} ({:?}, {:?}) does not fit into {} x {} ({:?}) by {transpose:?}",
+            "the square of {n} x {k}{} ({:?}, {:?}) does not fit into {} x {}{} ({:?}) by {transpose:?}",
+            a.matrix.label(),
             a.matrix.structure(),
             a.op(),
             c.rows(),
             c.cols(),
+            c.label(),
             c.structure()
         )));
     }

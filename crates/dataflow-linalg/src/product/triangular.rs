@@ -223,13 +223,15 @@ pub(super) fn expect_fit<T: Scalar>(
         || of_a.nb() != b.nb()
     {
         return Err(LinalgError::Shape(format!(
-            "a triangle of {} x {} in tiles of {} does not fit {} x {} ({:?}, tiles of {}) from \
+            "a triangle{} of {} x {} in tiles of {} does not fit {} x {}{} ({:?}, tiles of {}) from \
              the {side:?}",
+            of_a.label(),
             of_a.rows(),
             of_a.cols(),
             of_a.nb(),
             b.rows(),
             b.cols(),
+            b.label(),
             b.structure(),
             b.nb()
         )));

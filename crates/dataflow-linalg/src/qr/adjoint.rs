@@ -63,7 +63,8 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
     pub fn new(a: &'a TiledMatrix<T>, made: &'a TiledMatrix<T>) -> Result<Self, LinalgError> {
         if a.structure() != Structure::General {
             return Err(LinalgError::Shape(format!(
-                "the adjoint of a matrix stored as {:?}, {} x {} (must be General)",
+                "the adjoint of a matrix{} stored as {:?}, {} x {} (must be General)",
+                a.label(),
                 a.structure(),
                 a.rows(),
                 a.cols()
@@ -71,11 +72,13 @@ impl<'a, T: Scalar> Adjoint<'a, T> {
         }
         if *made.layout() != alike(a.layout(), (a.cols(), a.rows()))? {
             return Err(LinalgError::Shape(format!(
-                "the adjoint of {} x {} does not fit {} x {}, or that is cut or spread otherwise",
+                "the adjoint of {} x {}{} does not fit {} x {}{}, or that is cut or spread otherwise",
                 a.rows(),
                 a.cols(),
+                a.label(),
                 made.rows(),
-                made.cols()
+                made.cols(),
+                made.label()
             )));
         }
         expect_two(("A", a), ("its adjoint", made))?;

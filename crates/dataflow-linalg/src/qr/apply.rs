@@ -108,13 +108,15 @@ impl<'a, T: Scalar> Apply<'a, T> {
             && c.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "{way:?} of a Q of order {} in tiles of {} on {} ranks does not fit {} x {} ({:?}) \
+                "{way:?} of a Q{} of order {} in tiles of {} on {} ranks does not fit {} x {}{} ({:?}) \
                  in tiles of {} on {} ranks",
+                a.label(),
                 a.rows(),
                 a.nb(),
                 a.distribution().n_ranks(),
                 c.rows(),
                 c.cols(),
+                c.label(),
                 c.structure(),
                 c.nb(),
                 c.distribution().n_ranks()

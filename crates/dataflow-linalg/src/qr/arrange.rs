@@ -112,13 +112,15 @@ impl<'a, T: Scalar> Arrange<'a, T> {
         let strange = order.iter().find(|&&line| line >= all);
         if !fits || order.len() != all || strange.is_some() {
             let text = format!(
-                "an order of {} {lines:?} with {} does not fit a matrix of {} x {} stored as {:?}, \
-                 and one of {} x {}",
+                "an order of {} {lines:?} with {} does not fit a matrix{} of {} x {} stored as {:?}, \
+                 and one{} of {} x {}",
                 order.len(),
                 strange.map_or("none too large".to_owned(), |line| format!("number {line}")),
+                a.label(),
                 a.rows(),
                 a.cols(),
                 a.structure(),
+                made.label(),
                 made.rows(),
                 made.cols()
             );

@@ -116,7 +116,8 @@ impl<'a, T: Scalar> Choice<'a, T> {
         if a.structure() != Structure::General || a.rows() > a.cols() {
             let text = format!(
                 "columns are chosen of a matrix stored as General that is not higher than wide, \
-                 this one is {:?}, {} x {}",
+                 this one{} is {:?}, {} x {}",
+                a.label(),
                 a.structure(),
                 a.rows(),
                 a.cols()

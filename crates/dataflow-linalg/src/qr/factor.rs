@@ -106,7 +106,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
         if a.structure() != Structure::General || a.layout() != q.layout() {
             let text = format!(
                 "a QR factorisation takes a matrix stored as General and reflectors of its layout, \
-                 this one is {:?}, {} x {}, its reflectors of {} x {}",
+                 this one{} is {:?}, {} x {}, its reflectors of {} x {}",
+                a.label(),
                 a.structure(),
                 a.rows(),
                 a.cols(),

@@ -151,7 +151,7 @@ impl<'a, T: Scalar> Leading<'a, T> {
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let space = self.telling_all(on);
         let run = T::run_tiles(&space.erased(), &[self.r], on);
-        run.map_err(|error| LinalgError::of_run(error, self.r.rows()))
+        run.map_err(|error| self.r.failed(error))
     }
 
     /// How many columns of a diagonal tile belong to the leading square.

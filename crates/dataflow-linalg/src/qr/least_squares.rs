@@ -114,12 +114,14 @@ pub(super) fn expect_fit<T: Scalar>(
         return expect_two(("A", a), ("B", b));
     }
     let text = format!(
-        "right-hand sides of {} x {} ({:?}, tiles of {}, on {of_b}) do not fit a matrix of {} x {} \
+        "right-hand sides{} of {} x {} ({:?}, tiles of {}, on {of_b}) do not fit a matrix{} of {} x {} \
          ({:?}, tiles of {}, on {of_a}; both must be General)",
+        b.label(),
         b.rows(),
         b.cols(),
         b.structure(),
         b.nb(),
+        a.label(),
         a.rows(),
         a.cols(),
         a.structure(),
@@ -244,7 +246,7 @@ pub fn solve<T: Scalar>(
             run_series([solve.erased(), turn.erased()], &[a, b, x], on)
         }
     };
-    let run = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    let run = run.map_err(|error| a.failed(error))?;
     Ok(joined([run, expect_solution(x, on)?]))
 }
 
@@ -270,7 +272,7 @@ impl<T: Scalar> Factor<'_, T> {
             true => self.and_least_squares(b, x, on)?,
             false => {
                 let run = self.stages((b, x), |all| run_series(all, &[self.a, b, x], on))?;
-                run.map_err(|error| LinalgError::of_run(error, self.a.rows()))?
+                run.map_err(|error| self.a.failed(error))?
             }
         };
         Ok(joined([run, expect_solution(x, on)?]))
@@ -304,7 +306,7 @@ impl<T: Scalar> Factor<'_, T> {
         let (a, found) = (self.a, OnceLock::new());
         let look = self.independent(&found).telling_all(on);
         let run = self.looked_at(look.erased(), (b, x), |all| run_series(all, &[a, b, x], on))?;
-        let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
+        let report = run.map_err(|error| a.failed(error))?;
         let shape = (a.rows(), a.cols());
         expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
         Ok(report)
@@ -372,7 +374,7 @@ pub(super) fn wide<T: Scalar>(
         (look == Look::First).then_some(leading),
         |all| run_series(all, &[a, b, x], on),
     )?;
-    let report = run.map_err(|error| LinalgError::of_run(error, a.rows()))?;
+    let report = run.map_err(|error| a.failed(error))?;
     if look == Look::First {
         expect_all(&found, &adjoint, shape, options, backend, on)?;
     }

@@ -60,17 +60,20 @@ impl<'a, T: Scalar> Solve<'a, T> {
             && b.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "R of {} x {} (tiles of {}, on {}) does not fit right-hand sides of {} x {} ({:?}, tiles \
-                 of {}, on {}) and solutions of {} x {} ({:?}, tiles of {}, on {}), by {op:?}",
+                "R{} of {} x {} (tiles of {}, on {}) does not fit right-hand sides{} of {} x {} ({:?}, \
+                 tiles of {}, on {}) and solutions{} of {} x {} ({:?}, tiles of {}, on {}), by {op:?}",
+                a.label(),
                 a.rows(),
                 k,
                 a.nb(),
                 a.distribution(),
+                b.label(),
                 b.rows(),
                 b.cols(),
                 b.structure(),
                 b.nb(),
                 b.distribution(),
+                x.label(),
                 x.rows(),
                 x.cols(),
                 x.structure(),

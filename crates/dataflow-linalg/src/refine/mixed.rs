@@ -289,13 +289,14 @@ fn expect_factors_of<T: Scalar>(
         }
         (Structure::Lower, None) if *factors.layout() == of_a => Ok(()),
         _ => Err(LinalgError::Shape(format!(
-            "factors of {} x {} ({:?}, tiles of {}, on {}) do not fit a matrix of {} x {} ({:?}, tiles of \
+            "factors of {} x {} ({:?}, tiles of {}, on {}) do not fit a matrix{} of {} x {} ({:?}, tiles of \
              {}, on {}), or their row swaps do not",
             factors.rows(),
             factors.cols(),
             factors.structure(),
             factors.nb(),
             factors.distribution(),
+            a.label(),
             a.rows(),
             a.cols(),
             a.structure(),
@@ -314,7 +315,9 @@ fn expect_fit<T: Scalar>(a: &TiledMatrix<T>, b: &TiledMatrix<T>) -> Result<(), L
         return Ok(());
     }
     let text = format!(
-        "right-hand sides on {of_b} do not fit a matrix on {of_a}: LU takes both spread alike"
+        "right-hand sides{} on {of_b} do not fit a matrix{} on {of_a}: LU takes both spread alike",
+        b.label(),
+        a.label()
     );
     Err(LinalgError::Shape(text))
 }

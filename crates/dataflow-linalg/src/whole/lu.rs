@@ -78,7 +78,12 @@ impl<T: Scalar> Lu<T> {
     pub fn expect_regular(&self) -> Result<(), LinalgError> {
         if let Some(index) = self.info {
             let (index, source) = (index as u64, None);
-            return Err(LinalgError::Singular { index, source });
+            let matrix = None;
+            return Err(LinalgError::Singular {
+                index,
+                matrix,
+                source,
+            });
         }
         let mut pivots = 0..self.both.rows().min(self.both.cols());
         match pivots.find(|&i| !self.both.get(i, i).is_finite()) {

@@ -177,14 +177,19 @@ impl<'a, T: Scalar> Tall<'a, T> {
     pub fn run(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
         let (m, n) = self.a.dim();
         let run = T::run_tiles(&self.erased(), &[], on);
-        run.map_err(|error| match LinalgError::of_run(error, m) {
+        run.map_err(|error| match LinalgError::of_run(error, m, None) {
             // Columns of B are counted on from those of A.
             LinalgError::NotFinite {
-                row, col, source, ..
+                row,
+                col,
+                matrix,
+                source,
+                ..
             } if col >= n as u64 => LinalgError::NotFinite {
                 of: Given::RightHandSides,
                 row,
                 col: col - n as u64,
+                matrix,
                 source,
             },
             error => error,
