@@ -12,6 +12,7 @@ use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, qr, refine, whole};
 use dataflow::{Dense, Monitor, Runtime, Tiled, launch};
 use ndarray::{Array1, Array2, ArrayView2, Axis, ShapeBuilder, array, s};
+use std::sync::Mutex;
 
 /// The entries of a source in an array of either memory order.
 fn array_of<T: Scalar>(
@@ -986,6 +987,58 @@ fn calls_on_matrices_in_tiles_call_them_by_their_names() {
     ] {
         let told = refused.unwrap_err().to_string();
         assert!(told.starts_with(expected), "{told}");
+    }
+}
+
+/// What a call answers on each of two ranks, of which the second has another matrix.
+fn told_on_both(call: impl Fn(&Runtime, usize) -> Result<(), LinalgError> + Sync) -> [String; 2] {
+    let told = Mutex::new([const { String::new() }; 2]);
+    let launched = launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+        let Rank(rank) = runtime.rank();
+        let answer = call(runtime, rank as usize).map_err(|error| error.to_string());
+        told.lock().unwrap()[rank as usize] = answer.err().unwrap_or_default();
+        Ok::<_, LinalgError>(())
+    });
+    launched.unwrap();
+    told.into_inner().unwrap()
+}
+
+#[test]
+fn ranks_that_have_matrices_of_different_sizes_are_told_both_and_the_name() {
+    type Call = fn(&TiledMatrix<f64>, &TiledMatrix<f64>, &Runtime) -> Result<(), LinalgError>;
+    let calls: [(&str, Call); 6] = [
+        ("cholesky", |a, _, on| {
+            cholesky::factor(a, Backend::Auto, on).map(drop)
+        }),
+        ("solved", |a, b, on| a.solve(b, on).map(drop)),
+        ("by L", |a, b, on| {
+            cholesky::solve(a, b, Backend::Auto, on).map(drop)
+        }),
+        ("norm", |a, _, on| Ok(norm(a, Norm::One, on).map(drop)?)),
+        ("qr", |_, b, on| b.qr(on).map(drop)),
+        ("product", |_, b, on| b.dot_tiled(b, on).map(drop)),
+    ];
+    let sizes = [
+        ([(6, 2), (7, 2)], "m is 6 on rank 0 and 7 on rank 1"),
+        ([(6, 2), (6, 3)], "nb is 2 on rank 0 and 3 on rank 1"),
+    ];
+    for (name, call) in calls {
+        for (sizes, expected) in sizes {
+            let told = told_on_both(|runtime, rank| {
+                let ((n, nb), grid) = (sizes[rank], Grid::new(1, 2)?);
+                let spread = |layout: Layout| {
+                    layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())
+                };
+                let [a, b] = [Layout::lower(n, nb)?, Layout::general(n, n, nb)?].map(spread);
+                let a = TiledMatrix::from_entries(a?, &PositiveDefinite::new(n, 1)).named("K");
+                let b = TiledMatrix::from_entries(b?, &PositiveDefinite::new(n, 1)).named("K");
+                call(&a, &b, runtime)
+            });
+            for told in told {
+                let is_named = told.starts_with("ranks do not agree on") && told.contains("\"K\"");
+                assert!(is_named && told.ends_with(expected), "{name}: {told}");
+            }
+        }
     }
 }
 

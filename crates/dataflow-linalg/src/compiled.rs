@@ -83,7 +83,8 @@ macro_rules! compiled {
                 of: &[&TiledMatrix<Self>],
                 on: &dyn Executor,
             ) -> Result<Report, Error> {
-                run_seen(space, of.iter().find_map(|matrix| matrix.misplaced(on)), on)
+                let misplaced = of.iter().find_map(|matrix| matrix.misplaced(on));
+                run_seen(space, &mut of.iter().filter_map(|matrix| matrix.name()), misplaced, on)
             }
 
             $(
@@ -92,7 +93,8 @@ macro_rules! compiled {
                     of: &TiledMatrix<Self>,
                     on: &dyn Executor,
                 ) -> Result<Report, Error> {
-                    run_seen(&Erased::new(space), of.misplaced(on), on)
+                    let (mut name, misplaced) = (of.name().into_iter(), of.misplaced(on));
+                    run_seen(&Erased::new(space), &mut name, misplaced, on)
                 }
             )+
         }

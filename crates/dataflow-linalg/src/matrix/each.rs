@@ -1,7 +1,8 @@
 //! Each tile: a body called for every tile, on the rank that owns it.
 
-use super::Layout;
 use super::seen::run_seen;
+use super::{Layout, TiledMatrix};
+use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
@@ -51,16 +52,17 @@ impl<'a> EachTile<'a> {
     /// # Errors
     /// A body's; and what [`run_across`](dataflow_core::run_across) answers.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
-        self.run_unless(None, on)
+        run_seen(&Erased::new(self), &mut std::iter::empty(), None, on)
     }
 
-    /// The same, refused on all ranks if one has a matrix out of place.
-    pub(super) fn run_unless(
+    /// The same over the tiles of a matrix; refused on all ranks if it is out of place on one.
+    pub(super) fn run_over<T: Scalar>(
         &self,
-        misplaced: Option<String>,
+        matrix: &TiledMatrix<T>,
         on: &dyn Executor,
     ) -> Result<Report, Error> {
-        run_seen(&Erased::new(self), misplaced, on)
+        let (mut name, misplaced) = (matrix.name().into_iter(), matrix.misplaced(on));
+        run_seen(&Erased::new(self), &mut name, misplaced, on)
     }
 }
 

@@ -46,7 +46,7 @@ impl<T: Scalar> TiledMatrix<T> {
                 self.rows(),
             ))
         });
-        let found = scan.run_unless(self.misplaced(on), on);
+        let found = scan.run_over(self, on);
         found.map_err(|error| self.failed(error))
     }
 }

@@ -9,21 +9,27 @@
 use dataflow_core::port::{Executor, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
-use dataflow_core::{Error, Report, run_across};
+use dataflow_core::{Error, Kind, Report, run_across};
 
-/// Runs this rank's part of a space; refused, on all ranks, if there is a
-/// [matrix out of place](super::TiledMatrix::misplaced), in words.
+/// Runs this rank's part of a space over matrices, some of which have these names; refused, on all ranks, if
+/// there is a [matrix out of place](super::TiledMatrix::misplaced), in words.
 pub(crate) fn run_seen<D: Wire>(
     space: &Erased<'_, D>,
+    names: &mut dyn Iterator<Item = &str>,
     misplaced: Option<String>,
     on: &dyn Executor,
 ) -> Result<Report, Error> {
+    let told = |error| {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        in_words(error, about.space_name(), names)
+    };
     let Some(text) = misplaced else {
-        return run_across(space, on).map_err(in_words);
+        return run_across(space, on).map_err(told);
     };
     let matrix = format!("{BEGIN}{text}{END}");
     // All ranks hear of it where they agree on the run: there is none beside this one if it goes on.
-    run_across(&Erased::new(&Refusal { space, matrix }), on).map_err(in_words)?;
+    run_across(&Erased::new(&Refusal { space, matrix }), on).map_err(told)?;
     Err(Error::parameters_differ(text))
 }
 
@@ -34,14 +40,24 @@ const MISPLACED: &str = "matrix out of place";
 const BEGIN: char = '⟨';
 const END: char = '⟩';
 
-/// The reason alone, where ranks did not agree on a run because one refuses it.
-fn in_words(error: Error) -> Error {
+/// Where ranks did not agree on a run: the reason alone, if one refuses it, else what differs, and in which
+/// run of which matrices.
+fn in_words(error: Error, run: &str, names: &mut dyn Iterator<Item = &str>) -> Error {
+    if error.kind() != Kind::ParametersDiffer {
+        return error;
+    }
     let told = error.message().split_once(BEGIN);
     let reason = told.filter(|(before, _)| before.contains(MISPLACED));
-    match reason.and_then(|(_, rest)| rest.split_once(END)) {
-        Some((reason, _)) => Error::parameters_differ(reason),
-        None => error,
+    if let Some((reason, _)) = reason.and_then(|(_, rest)| rest.split_once(END)) {
+        return Error::parameters_differ(reason);
     }
+    let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+    let of = match &names[..] {
+        [] => String::new(),
+        [name] => format!(" of matrix {name}"),
+        all => format!(" of matrices {}", all.join(", ")),
+    };
+    error.retold(|differs| format!("ranks do not agree on {run:?}{of}: {differs}"))
 }
 
 /// A run that no rank agrees to, without tasks.
