@@ -13,8 +13,8 @@ use std::fmt::Debug;
 impl Runtime {
     /// Runs all tasks of a space on this rank alone.
     ///
-    /// A body may begin a run of its own here. It must not wait for one that another thread begins on the
-    /// same workers: such a run is served when a worker finds nothing to do in those before it, and if all
+    /// A body begins no run here, but one inside of it ([`run_inside`](dataflow_core::run_inside)). It must
+    /// not wait for one that another thread begins on the same workers: such a run is served when a worker finds nothing to do in those before it, and if all
     /// are in bodies that wait for it, both wait for ever, and nothing says so.
     ///
     /// # Errors

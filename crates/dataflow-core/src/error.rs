@@ -265,7 +265,7 @@ pub enum Kind {
     NoSuchRank,
     /// A run was begun where none can be: inside a task's body, or across ranks during another such run.
     NestedRun,
-    /// Scopes and recursions were nested in one another too deep.
+    /// Runs, scopes and recursions were nested in one another too deep.
     NestedTooDeep,
     /// A scheduler of the user's own lost a task, handed one out twice, or panicked.
     SchedulerFailed,

@@ -66,7 +66,7 @@ pub mod wire;
 pub use bytemuck;
 #[doc(hidden)]
 pub use dataflow_macros as macros;
-pub use engine::{Report, run, run_across};
+pub use engine::{Report, run, run_across, run_inside};
 pub use error::{Error, Kind, TaskError};
 #[cfg(feature = "rayon")]
 pub use rayon_core;

@@ -11,11 +11,11 @@ use dataflow_core::sequence::record::record;
 use dataflow_core::sequence::{scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::trace::Tracer;
-use dataflow_core::{run, run_across};
+use dataflow_core::{Error, Report, run, run_across, run_inside};
 use specimen::ranks::on_ranks;
 use specimen::{Number, within};
 use std::error::Error as StdError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -230,6 +230,44 @@ fn a_run_inside_a_body_is_refused() {
             "not inside any more"
         );
     }
+}
+
+#[test]
+fn a_body_runs_a_space_inside_with_its_answers_and_its_errors() {
+    for executor in [&Inline as &dyn Executor, &Shuffled::new(1).with_threads(2)] {
+        let outer = Independent::new("outer", 5, |task| {
+            let triangle = Triangle::new(3);
+            assert_eq!(run_inside(&triangle, executor).unwrap().tasks, 6);
+            let fails = Independent::new("inner", 3, |i| match i {
+                0 => Ok(()),
+                _ => Err(format!("{i} of {task} fails"))?,
+            });
+            Err(run_inside(&fails, executor).unwrap_err().to_string())?
+        });
+        let told = run_inside(&outer, executor).unwrap_err().to_string();
+        assert_eq!(told, "1 of 0 fails (task 1) (task 0)");
+    }
+}
+
+/// A body that runs the space that it is of.
+fn run_ever_deeper(begun: &AtomicUsize) -> Result<Report, Error> {
+    begun.fetch_add(1, Ordering::Relaxed);
+    let deeper = |_| Ok(run_ever_deeper(begun).map(drop)?);
+    run_inside(&Independent::new("deeper", 1, deeper), &Inline)
+}
+
+#[test]
+fn runs_inside_of_one_another_are_refused_before_the_stack_ends() {
+    let begun = AtomicUsize::new(0);
+    let refused = run_ever_deeper(&begun).unwrap_err();
+    let begun = begun.into_inner();
+    assert!(refused.to_string().contains("101 "), "{refused}");
+    assert_eq!(begun, 102, "one outside, a hundred inside, one refused");
+    assert_eq!(
+        run(&Triangle::new(2), &Inline).unwrap().tasks,
+        3,
+        "not nested any more"
+    );
 }
 
 #[test]

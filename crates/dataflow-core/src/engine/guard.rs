@@ -14,13 +14,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 thread_local! {
     /// Whether this thread is running tasks.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// In how many scopes and recursions the task is nested that this thread runs; 0 outside of them.
+    /// In how many runs, scopes and recursions the task is nested that this thread runs; 0 outside of them.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// The inbox into which the worker on this thread looks next, by its address; 0 if into none.
     static LOOKS_INTO: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What the engine knows of a thread: whether it runs tasks, and in how many scopes and recursions they
+/// What the engine knows of a thread: whether it runs tasks, and in how many runs, scopes and recursions they
 /// are nested.
 ///
 /// For those who run several workers by turns on one thread: each has one of these, which is
@@ -58,7 +58,7 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// In how many scopes and recursions the task is nested that the current thread runs.
+/// In how many runs, scopes and recursions the task is nested that the current thread runs.
 pub(crate) fn depth() -> usize {
     DEPTH.get()
 }
@@ -68,18 +68,18 @@ pub(crate) fn replace_depth(depth: usize) -> usize {
     DEPTH.replace(depth)
 }
 
-/// Scopes and recursions that may be nested in one another. The worker of the innermost task has them all
+/// Runs, scopes and recursions that may be nested in one another. The worker of the innermost task has them all
 /// on its stack, with the frames of the bodies between: some three kilobytes each, ten without
 /// optimisation, of the two megabytes that a thread has.
 const DEEPEST: usize = 100;
 
-/// A scope or recursion that is nested in so many, itself included, may begin.
+/// A run, scope or recursion that is nested in so many, itself included, may begin.
 pub(crate) fn refuse_too_deep(depth: usize) -> Result<(), Error> {
     if depth <= DEEPEST {
         return Ok(());
     }
     let text = format!(
-        "{depth} scopes and recursions are nested in one another (at most {DEEPEST} may be, for each \
+        "{depth} runs, scopes and recursions are nested in one another (at most {DEEPEST} may be, for each \
          lies on the stack of a worker; calls that a recursion forks into have no such bound)"
     );
     Err(Error::new(Kind::NestedTooDeep, None, text))

@@ -137,7 +137,7 @@ impl Report {
 ///
 /// A body never waits for another run: one that calls `run` gets an error, and one that waits for a
 /// thread that does, on the same executor, may wait for ever, for it keeps its worker meanwhile.
-/// Inside a body [`scope_inside`](crate::sequence::scope_inside) and
+/// Inside a body [`run_inside`], [`scope_inside`](crate::sequence::scope_inside) and
 /// [`recurse`](crate::recursion::recurse) run tasks on the same workers.
 ///
 /// # Errors
@@ -148,20 +148,57 @@ impl Report {
 /// they run; of larger ones a line on stderr says that they were not.
 pub fn run<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
     refuse_inside_a_body()?;
+    run_inside(space, on)
+}
+
+/// Runs all tasks of a space inside the body of a task of any kind, on the workers of `on`, including the one
+/// that runs the body: until the run is over that one runs its tasks, and no others. Outside of bodies it is
+/// the same as [`run`]. In a body that another executor runs, the thread of that body runs all tasks alone: it
+/// is none of the workers of `on`.
+///
+/// # Errors
+/// As [`run`]; but inside a body no monitor watches the run, and it leaves no trace of its own. A run that is
+/// cancelled ends when the body has returned. [`Kind::NestedTooDeep`].
+///
+/// # Examples
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::space::Independent;
+/// use dataflow_core::{run, run_inside};
+///
+/// let inner = Independent::new("inner", 3, |_| Ok(()));
+/// let outer = Independent::new("outer", 2, |_| {
+///     assert!(run(&inner, &Inline).is_err());
+///     assert_eq!(run_inside(&inner, &Inline)?.tasks, 3);
+///     Ok(())
+/// });
+/// assert_eq!(run(&outer, &Inline)?.tasks, 2);
+/// # Ok::<(), dataflow_core::Error>(())
+/// ```
+pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, Error> {
+    let is_inside = is_inside();
+    let depth = depth() + usize::from(is_inside);
+    refuse_too_deep(depth)?;
     expect_workers(on)?;
-    let counting = on.monitor().map(Monitor::begin);
+    let monitor = on.monitor().filter(|_| !is_inside);
+    let counting = monitor.map(Monitor::begin);
     let (description, count) = ask(space, 1, Rank(0));
     let count = count?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), count, false));
-    let opened = trace::open(count, on);
+    let opened = match is_inside {
+        true => None,
+        false => trace::open(count, on),
+    };
     let run = Run::new(
         space,
         description,
         Common::new(ledger, opened.clone()),
         None,
     );
+    let outer_depth = replace_depth(depth);
     run.execute(on, Arc::default(), counting, |_| {});
+    replace_depth(outer_depth);
     let ended = run.finish(on, start);
     trace::close(opened, space, Rank(0));
     ended.map_err(|ordered| ordered.error)
@@ -282,7 +319,7 @@ fn ask<T: TaskName>(
 
 pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text = "a body, or the program of a scope, began a run: its worker would wait for tasks that it \
-                should run itself (inside, `scope_inside`, `Scope::nested` and `recurse` run tasks)";
+                should run itself (inside, `run_inside`, `scope_inside`, `Scope::nested` and `recurse` run tasks)";
     match is_inside() {
         true => Err(Error::nested_run(text)),
         false => Ok(()),
@@ -381,7 +418,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             if let Some(counted) = counting {
                 counted.watch(&self.common.ledger, job);
             }
-            on.execute(job);
+            match is_inside() {
+                true => on.execute_inside(job),
+                false => on.execute(job),
+            }
         });
     }
 
