@@ -3,7 +3,7 @@
 
 use dataflow::core::port::{Alone, Arrival, Context, Inline, Parcel, Shuffled};
 use dataflow::core::rank::Rank;
-use dataflow::core::space::{Erased, Flows, Slot};
+use dataflow::core::space::{Erased, Flows, Independent, Slot};
 use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::norm::{Norm, norm};
@@ -987,6 +987,58 @@ fn calls_on_matrices_in_tiles_call_them_by_their_names() {
     ] {
         let told = refused.unwrap_err().to_string();
         assert!(told.starts_with(expected), "{told}");
+    }
+}
+
+/// They were refused: a body began a run.
+#[test]
+fn calls_on_large_arrays_run_in_bodies_on_the_same_workers_or_on_the_thread_of_the_body() {
+    let n = 300;
+    let a = array_of((n, n), &PositiveDefinite::new(n, 1), true);
+    let tall = array_of((2 * n, 3), &Random::new(5), false);
+    let (b, c) = (a.column(7).to_owned(), tall.column(1).to_owned());
+    let singular = Array2::<f64>::zeros((n, n));
+    let answers = || {
+        let x = a.solve(&b)?;
+        let fit = tall.least_squares(&c)?;
+        let rank = tall.numerical_rank(None)?;
+        let product = a.dot_tiled(&tall.slice(s![..n, ..]).to_owned())?;
+        let inverse = tall.pseudo_inverse(None)?;
+        let index = singular.solve(&b).unwrap_err().index();
+        Ok::<_, LinalgError>((x, fit, rank, product, inverse, index))
+    };
+    let expected = answers().unwrap();
+    assert_eq!((expected.2, expected.5), (3, Some(1)));
+    let bodies = Independent::new("bodies", 6, |_| {
+        assert_eq!(answers()?, expected);
+        Ok(())
+    });
+    let own = Runtime::builder().threads(4).build().unwrap();
+    let shared = Runtime::shared().unwrap();
+    for runtime in [shared, &own] {
+        assert_eq!(runtime.run(&bodies).unwrap().tasks, 6);
+        let asked = runtime.scope(|s| {
+            s.task((), |()| assert_eq!(answers().unwrap(), expected));
+            answers().unwrap()
+        });
+        assert_eq!(asked.unwrap().0, expected);
+    }
+}
+
+#[test]
+fn calls_on_tiles_run_in_bodies_of_the_same_runtime() {
+    let runtime = Runtime::builder().threads(4).build().unwrap();
+    let (n, nb) = (60, 8);
+    let layout = |cols| Layout::general(n, cols, nb).unwrap();
+    let a = TiledMatrix::<f64>::from_entries(layout(n), &Random::new(3));
+    let b = TiledMatrix::from_entries(layout(2), &Random::new(4));
+    let expected = a.solve(&b, &runtime).unwrap().to_ndarray().unwrap();
+    let bodies = Independent::new("bodies", 40, |_| {
+        assert_eq!(a.solve(&b, &runtime)?.to_ndarray()?, expected);
+        Ok(())
+    });
+    for _ in 0..5 {
+        assert_eq!(runtime.run(&bodies).unwrap().tasks, 40);
     }
 }
 

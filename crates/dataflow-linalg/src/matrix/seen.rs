@@ -9,7 +9,7 @@
 use dataflow_core::port::{Executor, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
-use dataflow_core::{Error, Kind, Report, run_across};
+use dataflow_core::{Error, Kind, Report, run_across, run_inside};
 
 /// Runs this rank's part of a space over matrices, some of which have these names; refused, on all ranks, if
 /// there is a [matrix out of place](super::TiledMatrix::misplaced), in words.
@@ -25,7 +25,11 @@ pub(crate) fn run_seen<D: Wire>(
         in_words(error, about.space_name(), names)
     };
     let Some(text) = misplaced else {
-        return run_across(space, on).map_err(told);
+        // Also inside the body of a task, where no other rank takes part.
+        return match on.courier().n_ranks() {
+            1 => run_inside(space, on),
+            _ => run_across(space, on).map_err(told),
+        };
     };
     let matrix = format!("{BEGIN}{text}{END}");
     // All ranks hear of it where they agree on the run: there is none beside this one if it goes on.
