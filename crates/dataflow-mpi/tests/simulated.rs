@@ -465,6 +465,28 @@ fn what_takes_for_ever_does_not_come() {
     }
 }
 
+/// A message had to be out as a whole before it went on over the link.
+#[test]
+fn a_slow_link_takes_the_time_of_its_bytes_and_one_that_is_not_slow_none() {
+    let seconds = |slow_links| {
+        let fair = Weather {
+            bytes_per_second: 1e6,
+            latency: Duration::ZERO,
+            slow_links,
+            ..Weather::default()
+        };
+        let last = arrivals(fair, 2, 3, 1_000_000).pop().unwrap();
+        last.as_secs_f64()
+    };
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-3 * expected;
+    let plain = seconds(vec![]);
+    assert!(near(plain, 3.0), "{plain}");
+    for (rate, factor) in [(1e9, 1.0), (1e6, 1.0), (0.8e6, 1.25), (0.1e6, 10.0)] {
+        let found = seconds(vec![(Rank(0), Rank(1), rate)]);
+        assert!(near(found, factor * plain), "{rate}: {found}");
+    }
+}
+
 /// All parts were planned when the first byte came, fifty a second.
 #[test]
 fn whoever_waits_for_a_very_slow_message_hears_of_each_byte_once() {

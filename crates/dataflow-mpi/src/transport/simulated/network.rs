@@ -263,7 +263,9 @@ impl Network {
             let waits = delivery.is_packet().then(|| carried(PART, slow));
             let to = &mut self.ends[delivery.to.0 as usize];
             let from = to.from.meet(delivery.from, From::default);
-            left = from.link.pass(left, (takes, pace.gap), waits);
+            // The first byte comes to the link as soon as it is out.
+            let begins = left.saturating_sub(pace.busy);
+            left = from.link.pass(begins, (takes, pace.gap), waits).max(left);
             self.faults.slowed += 1;
         }
         // Of what never leaves not even a byte comes.
