@@ -469,6 +469,54 @@ fn a_rank_with_more_workers_than_a_run_has_room_for_is_refused() {
     }
 }
 
+/// They were taken for infinitely fast, and shares for never or always.
+#[test]
+fn weather_that_cannot_be_is_refused() {
+    let fair = Weather::default;
+    let odd = [
+        (
+            "bytes_per_second is -1 (",
+            Weather {
+                bytes_per_second: -1.0,
+                ..fair()
+            },
+        ),
+        (
+            "slow_links is NaN (",
+            Weather {
+                slow_links: vec![(Rank(0), Rank(1), f64::NAN)],
+                ..fair()
+            },
+        ),
+        (
+            "loss is -3 (",
+            Weather {
+                loss: -3.0,
+                ..fair()
+            },
+        ),
+        (
+            "duplication is 7 (",
+            Weather {
+                duplication: 7.0,
+                ..fair()
+            },
+        ),
+    ];
+    for (told, weather) in odd {
+        let machine = Machine {
+            weather,
+            ..Machine::default()
+        };
+        let played = machine.run(|stage| {
+            let space = Independent::new("seconds", 3, |_| Ok(()));
+            stage.play(&space, &|_, _| 0, &|_| Duration::ZERO)
+        });
+        let error = played.unwrap().remove(0).unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
 /// It counted as 0.
 #[test]
 fn a_byte_that_has_no_cost_is_refused() {

@@ -126,6 +126,7 @@ impl Machine {
     }
 
     fn check(&self) -> Result<(), Error> {
+        self.weather.check()?;
         let threads = self.threads;
         if threads > MANY_INSIDE {
             let text = format!("{threads} workers of a rank (at most {MANY_INSIDE})");

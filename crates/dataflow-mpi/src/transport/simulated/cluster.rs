@@ -106,6 +106,23 @@ impl Cluster {
         (self.home(one) == self.home(other)).then_some(shared)
     }
 
+    /// All rates by their names.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let shared = self.shared.as_ref();
+        let ways = shared.map(|shared| ("shared.bytes_per_second", shared.bytes_per_second));
+        let costs = [Some(&self.costs), shared.map(|shared| &shared.costs)];
+        let copied = costs.into_iter().flatten().flat_map(|costs| {
+            [
+                ("copied_bytes_per_second", costs.copied_bytes_per_second),
+                (
+                    "data_copied_bytes_per_second",
+                    costs.data_copied_bytes_per_second,
+                ),
+            ]
+        });
+        ways.into_iter().chain(copied)
+    }
+
     /// What messages between two ranks cost.
     pub(super) fn costs(&self, one: Rank, other: Rank) -> &MessageCosts {
         self.shared(one, other)

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
+use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use std::time::Duration;
 
@@ -100,6 +101,42 @@ impl Default for Weather {
 }
 
 impl Weather {
+    /// Whether rates and shares are what they can be.
+    ///
+    /// # Errors
+    /// The first that is not: its name, its value and what is allowed.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_mpi::transport::simulated::Weather;
+    /// let backwards = Weather { bytes_per_second: -1.0, ..Weather::default() };
+    /// let refused = backwards.check().unwrap_err().to_string();
+    /// assert_eq!(refused, "the weather's bytes_per_second is -1 (0, more, and infinity are allowed)");
+    /// assert!(Weather::default().check().is_ok());
+    /// ```
+    pub fn check(&self) -> Result<(), Error> {
+        let rates = self
+            .slow_links
+            .iter()
+            .map(|&(_, _, rate)| ("slow_links", rate));
+        let rates = rates.chain([("bytes_per_second", self.bytes_per_second)]);
+        for (name, rate) in rates.chain(self.cluster.rates()) {
+            if rate.is_nan() || rate < 0.0 {
+                return Err(Error::wrong_settings(format!(
+                    "the weather's {name} is {rate} (0, more, and infinity are allowed)"
+                )));
+            }
+        }
+        for (name, share) in [("loss", self.loss), ("duplication", self.duplication)] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(Error::wrong_settings(format!(
+                    "the weather's {name} is {share} (from 0 to 1 is allowed)"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// How many bytes a second the link between two ranks carries, if it is slow.
     pub(super) fn link(&self, from: Rank, to: Rank) -> Option<f64> {
         let mut links = self.slow_links.iter();
