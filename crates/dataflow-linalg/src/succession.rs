@@ -14,7 +14,7 @@ pub(crate) fn run_series<'s, T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Report, Error> {
     let Rank(rank) = on.courier().rank();
-    let ranks = match is_verify_asked() {
+    let ranks = match is_verify_asked()? {
         // What is verified is asked for the tasks of all ranks.
         true => 0..on.courier().n_ranks() as u32,
         false => rank..rank + 1,

@@ -124,8 +124,17 @@ const CYCLE_SHOWN: usize = 4;
 const NOTED: u64 = u32::MAX as u64;
 
 /// Whether the environment has small spaces verified before they run.
-pub fn is_verify_asked() -> bool {
-    std::env::var_os("DATAFLOW_VERIFY").is_some_and(|asked| asked == "1")
+///
+/// # Errors
+/// If `DATAFLOW_VERIFY` is set to what is neither 0 nor 1.
+pub fn is_verify_asked() -> Result<bool, Error> {
+    match std::env::var_os("DATAFLOW_VERIFY") {
+        Some(asked) if asked == "1" => Ok(true),
+        Some(asked) if !asked.is_empty() && asked != "0" => Err(Error::wrong_settings(format!(
+            "DATAFLOW_VERIFY is {asked:?} (0 and 1 are allowed)"
+        ))),
+        _ => Ok(false),
+    }
 }
 
 /// Verifies a space that is about to run, if the environment asks for it and the space is small.
@@ -133,7 +142,7 @@ pub(crate) fn verify_if_asked<T: TaskName>(
     space: &dyn Asked<T>,
     n_ranks: u32,
 ) -> Result<(), Error> {
-    match is_verify_asked() {
+    match is_verify_asked()? {
         true => verify_small(space, n_ranks),
         false => Ok(()),
     }
