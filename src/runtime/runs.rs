@@ -13,9 +13,10 @@ use std::fmt::Debug;
 impl Runtime {
     /// Runs all tasks of a space on this rank alone.
     ///
-    /// A body begins no run here, but one inside of it ([`run_inside`](dataflow_core::run_inside)). It must
-    /// not wait for one that another thread begins on the same workers: such a run is served when a worker finds nothing to do in those before it, and if all
-    /// are in bodies that wait for it, both wait for ever, and nothing says so.
+    /// The body of a task begins no run here, but one inside of it ([`run_inside`](dataflow_core::run_inside)).
+    /// It must not wait for a run that another thread begins on the same workers: such a run is served when a
+    /// worker finds nothing to do in those before it, and if all are in bodies that wait for it, both wait for
+    /// ever, and nothing says so.
     ///
     /// # Errors
     /// As [`dataflow_core::run`].

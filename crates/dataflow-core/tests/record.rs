@@ -288,6 +288,32 @@ fn a_gathered_datum_is_on_every_rank_as_it_was_at_that_place() {
 }
 
 /// The value of the run before was still there.
+/// What is gathered was a task of the program for each rank.
+#[test]
+fn a_task_is_called_by_the_same_number_on_any_number_of_ranks() {
+    for n_ranks in [1, 3] {
+        let store = Store::new("number", [0u64]);
+        let recorded = record("steps", n_ranks, |r| {
+            let home = r.home(&store, 0, Rank(0));
+            for step in 0..3 {
+                r.name("step").task(write(&home), move |_| match step {
+                    2 => Err("the last fails"),
+                    _ => Ok(()),
+                });
+                r.gather(&home);
+            }
+        });
+        let recorded = recorded.unwrap();
+        assert_eq!(recorded.n_tasks(), 3 + 3 * n_ranks as u64);
+        let names: BTreeSet<_> = (0..n_ranks as u32)
+            .flat_map(|rank| recorded.tasks(Rank(rank)))
+            .map(|task| recorded.name_of(task))
+            .collect();
+        let expected = (0..3).flat_map(|step| [("step", 2 * step), ("gather", 2 * step + 1)]);
+        assert_eq!(names, expected.collect());
+    }
+}
+
 #[test]
 fn what_a_run_does_not_come_to_is_not_gathered_though_an_earlier_run_came_there() {
     for n_ranks in [1, 2] {

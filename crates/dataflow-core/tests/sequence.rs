@@ -829,8 +829,8 @@ fn a_failed_reduction_leaves_the_rest_out_and_says_who_it_was() {
             }
         })
         .unwrap_err();
-        // Number 0 begins the series; number 9 merges the first group, before the ninth adds.
-        assert_eq!(error.task(), Some("add 13"));
+        // What begins the series and merges the first group has no number of the program's.
+        assert_eq!(error.task(), Some("add 11"));
         assert_eq!(sums, [4, 4], "the first group was merged before");
     }
 }
@@ -1002,7 +1002,7 @@ fn a_program_that_leaves_early_runs_what_it_has_inserted() {
         });
         // The parent's own error counts; its child has run.
         let error = left.unwrap_err();
-        assert_eq!(error.task(), Some("nested 4"), "{error}");
+        assert_eq!(error.task(), Some("nested 2"), "{error}");
         assert_eq!(ran.into_inner(), 3);
         let (answer, _) = scope(&*on, |_| Err::<(), _>("early")).unwrap();
         assert_eq!(answer, Err("early"));

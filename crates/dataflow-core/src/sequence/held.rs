@@ -100,7 +100,7 @@ impl fmt::Debug for Ahead<'_, '_> {
 
 /// Who inserts tasks before another.
 pub(super) trait Before<'env> {
-    /// Names the next task, and gives it its number.
+    /// Names the next task, which the program does not insert itself, and gives it its number.
     fn label(&mut self, name: &'static str) -> Label;
 
     /// Inserts the task of that label, unless it accesses a datum twice, which is an error.
@@ -125,13 +125,15 @@ pub(super) trait Close<'e> {
 /// What is known of a task besides its accesses and its body.
 #[derive(Clone, Copy)]
 pub(crate) struct Label {
-    /// Counted from 0 in the order of insertion.
+    /// Counted from 0 in the order of insertion; unlike any other.
     pub number: u64,
     pub name: &'static str,
     pub priority: i64,
     /// Tasks of one name are of one class, as executors are told it; 0 if nobody wants to be told. Replays
     /// tell them by what they change, too.
     pub class: u32,
+    /// How many of the tasks before it, up to the largest number, its program has not inserted itself.
+    pub ahead: u32,
 }
 
 impl Label {
@@ -141,12 +143,14 @@ impl Label {
         name: "",
         priority: 0,
         class: 0,
+        ahead: 0,
     };
 }
 
+/// As its program counts it.
 impl fmt::Debug for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.number)
+        write!(f, "{} {}", self.name, self.number - u64::from(self.ahead))
     }
 }
 

@@ -144,6 +144,7 @@ use level::Level;
 /// If bodies failed, the smallest error by (index, number of the task), the same under every schedule;
 /// tasks that depend on them did not run. If a body panicked, that; and if a task accesses one handle
 /// twice, that. [`Kind::Cancelled`](crate::error::Kind::Cancelled) by the executor's monitor.
+/// [`Kind::NestedRun`](crate::error::Kind::NestedRun) inside the body of a task: there take [`scope_inside`].
 pub fn scope<'env, R: Send>(
     on: &dyn Executor,
     program: impl for<'c> FnOnce(&Scope<'c, 'env>) -> R + Send,

@@ -31,6 +31,10 @@ const GROUP: usize = 8;
 
 /// A type that tasks may build up in copies which are merged: numbers by addition, or your own type.
 ///
+/// What a scope inserts for that are tasks, too, which [`Report`](crate::Report) counts: `neutral`, at the
+/// beginning, and a `merge` for up to eight tasks that add. An error calls each by the number of the
+/// program's task before which it comes.
+///
 /// # Examples
 /// ```
 /// use dataflow_core::port::Inline;

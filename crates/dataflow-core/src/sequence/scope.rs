@@ -48,6 +48,8 @@ struct Inserter<'h, 'env> {
     series: BTreeMap<u64, ToClose<'env>>,
     /// Series that were opened.
     opened: u64,
+    /// Tasks that reductions have inserted, up to the largest number.
+    ahead: u32,
     window: TaskWindow,
     /// The names of tasks as classes, if the executor wants to be told.
     classes: Vec<&'static str>,
@@ -99,6 +101,7 @@ impl<'c, 'env> Scope<'c, 'env> {
             visit,
             series: BTreeMap::new(),
             opened: 0,
+            ahead: 0,
             window: TaskWindow::default(),
             classes: Vec::new(),
         };
@@ -426,9 +429,28 @@ impl<'env> Insert<'_, '_, 'env> {
         B: Body<H> + 'env,
     {
         task.prepare(&mut Ahead(self));
-        match task.insert(self.label(name)) {
+        match task.insert(self.next(name)) {
             Ok(()) => self.shared.insert(task, &mut self.inserter.visit),
             Err(twice) => self.refuse(*task.label(), twice),
+        }
+    }
+
+    /// Names the next task, and gives it its number.
+    #[inline]
+    fn next(&mut self, name: &'static str) -> Label {
+        let class = match self.inserter.visit.wants {
+            Wants::Priorities => 0,
+            _ => self.inserter.class(name),
+        };
+        let hand = &mut self.inserter.visit.hand;
+        let number = hand.inserted;
+        hand.inserted += 1;
+        Label {
+            number,
+            name,
+            priority: self.priority,
+            class,
+            ahead: self.inserter.ahead,
         }
     }
 
@@ -442,21 +464,10 @@ impl<'env> Insert<'_, '_, 'env> {
 }
 
 impl<'env> Before<'env> for Insert<'_, '_, 'env> {
-    #[inline]
     fn label(&mut self, name: &'static str) -> Label {
-        let class = match self.inserter.visit.wants {
-            Wants::Priorities => 0,
-            _ => self.inserter.class(name),
-        };
-        let hand = &mut self.inserter.visit.hand;
-        let number = hand.inserted;
-        hand.inserted += 1;
-        Label {
-            number,
-            name,
-            priority: self.priority,
-            class,
-        }
+        let label = self.next(name);
+        self.inserter.ahead = self.inserter.ahead.saturating_add(1);
+        label
     }
 
     fn insert(&mut self, label: Label, task: Result<Box<dyn InsertedTask + 'env>, Twice>) {

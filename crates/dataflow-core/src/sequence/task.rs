@@ -15,7 +15,18 @@ use std::sync::Arc;
 /// What a body may return: nothing, or a result.
 ///
 /// # Examples
-/// See [`Insertion`](super::Insertion#examples) for a body that returns a result.
+/// See [`Insertion`](super::Insertion#examples) for a body that returns a result. One that is still to be
+/// written compiles:
+/// ```
+/// use dataflow_core::port::Inline;
+/// use dataflow_core::sequence::{scope, write};
+///
+/// let ended = scope(&Inline, |s| {
+///     let number = s.handle(1);
+///     s.name("double").task(write(&number), |_| todo!("twice the number"));
+/// });
+/// assert!(ended.unwrap_err().to_string().contains("twice the number (task double 0)"));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a task's body cannot return `{Self}`",
     label = "neither `()` nor a `Result<(), E>`",
@@ -38,6 +49,25 @@ impl BodyOutcome for () {
 impl<E: Into<TaskError>> BodyOutcome for Result<(), E> {
     fn into_result(self) -> Result<(), TaskError> {
         self.map_err(Into::into)
+    }
+}
+
+/// What a function returns.
+#[doc(hidden)]
+pub trait Returning {
+    type Output;
+}
+
+impl<R> Returning for fn() -> R {
+    type Output = R;
+}
+
+/// What does not return, as the body `|_| todo!()`.
+type Never = <fn() -> ! as Returning>::Output;
+
+impl BodyOutcome for Never {
+    fn into_result(self) -> Result<(), TaskError> {
+        self
     }
 }
 

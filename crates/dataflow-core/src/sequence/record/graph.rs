@@ -38,6 +38,8 @@ pub(super) struct Graph<'env, D: Datum> {
     pub gathered: Vec<Gathered<D>>,
     /// Tasks that the program has inserted; those that fetch data are not counted.
     pub n_inserted: u64,
+    /// How many of them their program counts: what is gathered is one, for however many ranks.
+    pub n_numbered: u64,
     pub fingerprint: u64,
     /// The fingerprint after 1, 2, 4, … tasks.
     pub fingerprints: Vec<u64>,
@@ -135,6 +137,7 @@ impl<'env, D: Datum> Graph<'env, D> {
             origins: Vec::new(),
             gathered: Vec::new(),
             n_inserted: 0,
+            n_numbered: 0,
             fingerprint: 0,
             fingerprints: Vec::new(),
         }
@@ -210,6 +213,7 @@ impl<'env, D: Datum> Graph<'env, D> {
             name: self.classes[task.class as usize].name,
             priority: task.priority,
             class: task.class,
+            ahead: 0,
         }
     }
 

@@ -161,8 +161,10 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         let gathered = Gathered::nothing();
         let mut recording = self.recording.borrow_mut();
         recording.graph.gathered.push(gathered.clone());
+        let number = recording.graph.n_numbered;
         drop(recording);
         for rank in 0..self.n_ranks() {
+            self.recording.borrow_mut().graph.n_numbered = number;
             let here = gathered.clone();
             let keep = move |datum: &D| here.put(datum.clone());
             let read: Access<'_, Home<'c, D>, Read> = Access::to(home);
@@ -219,7 +221,7 @@ impl<'env, D: Datum> Recording<'env, D> {
         accesses: &[NamedAccess],
         body: RecordedBody<'env, D>,
     ) -> Result<(), Error> {
-        let number = self.graph.n_inserted;
+        let number = self.graph.n_numbered;
         let wrong = |kind, text: String| Error::new(kind, Some(format!("{name} {number}")), text);
         let mut data: SmallVec<[u32; 8]> = accesses.iter().map(|access| access.datum).collect();
         if names_one_twice(&mut data) {
@@ -258,6 +260,7 @@ impl<'env, D: Datum> Recording<'env, D> {
         let class = self.class(name, accesses);
         self.graph.note(name, rank, accesses);
         self.graph.n_inserted += 1;
+        self.graph.n_numbered += 1;
         self.push(class, priority, rank, accesses, Some(body));
         Ok(())
     }
@@ -344,7 +347,7 @@ impl<'env, D: Datum> Recording<'env, D> {
             rank,
             priority,
             first_flow: graph.flows.len() as u32,
-            number: graph.n_inserted - u64::from(body.is_some()),
+            number: graph.n_numbered - u64::from(body.is_some()),
             body,
         });
         for access in accesses {
