@@ -6,7 +6,7 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
-use dataflow_core::space::{AnyName, Erased};
+use dataflow_core::space::{AnyName, Erased, Independent};
 use dataflow_core::trace::{Schedule, Span};
 use dataflow_core::{run, run_across};
 use proptest::prelude::*;
@@ -421,6 +421,23 @@ fn a_class_that_several_spaces_have_is_one_in_a_trace() {
     let classes: Vec<_> = trace.slices().map(|(_, of)| trace.class(of)).collect();
     assert_eq!(classes, ["Step"; 3]);
     assert_eq!(trace.explanation().part("Step"), 1.0);
+}
+
+/// A series of a hundred steps listed each parameter a hundred times.
+#[test]
+fn a_parameter_that_several_spaces_have_alike_is_told_once_in_a_trace() {
+    let parts = [("a", 2), ("b", 3), ("c", 2)];
+    let parts = parts.map(|(name, n)| Erased::of(Independent::new(name, n, |_| Ok(()))));
+    let all = Erased::series(parts, 0..1).unwrap();
+    let mut schedule = Schedule::new(1);
+    for task in all.tasks(Rank(0)) {
+        schedule.ran(0, task, Span { begin: 0, end: 1 }, false);
+    }
+    let parameters = schedule.trace(&all).parameters;
+    let told = parameters
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"));
+    assert_eq!(told.collect::<Vec<_>>(), ["count 2", "count 3"]);
 }
 
 /// From the 257th on they were taken for the first ones.

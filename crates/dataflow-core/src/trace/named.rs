@@ -4,7 +4,7 @@ use super::TaskNumber;
 use super::tracer::{Feeds, Told};
 use crate::rank::Rank;
 use crate::space::{Asked, FEW, Number, TaskName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Set in numbers of tasks whose names do not pack.
@@ -34,6 +34,13 @@ pub(crate) fn is_wide(task: TaskNumber) -> bool {
 /// compare them.
 fn is_told((name, _): &&(String, String)) -> bool {
     !name.starts_with("fingerprint of ")
+}
+
+/// Spaces of a series may have parameters that are equal: a reader is told them once.
+fn once_each<'p>(parameters: impl Iterator<Item = &'p (String, String)>) -> Vec<(String, String)> {
+    let mut met = BTreeSet::new();
+    let first = parameters.filter(|parameter| met.insert(*parameter));
+    first.cloned().collect()
 }
 
 /// A space, and its wide names.
@@ -96,7 +103,7 @@ impl<'s, T: TaskName> Named<'s, T> {
         let text = |place: usize| format!("{:?}", self.names[place]);
         Told {
             name: about.space_name().to_string(),
-            parameters: about.parameters().iter().filter(is_told).cloned().collect(),
+            parameters: once_each(about.parameters().iter().filter(is_told)),
             classes: classes.map(|class| class.name.clone()).collect(),
             text: self.space.spelling(),
             wide: self.places.shown(&text),

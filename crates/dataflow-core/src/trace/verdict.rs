@@ -11,7 +11,8 @@
 
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, counted, part, time};
-use super::{At, Cause, Doing, Fate, Slice, Span, Trace};
+use super::{At, Cause, Doing, Fate, RankTrace, Slice, Span, Trace};
+use crate::rank::Rank;
 use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
@@ -152,8 +153,12 @@ fn mean_body(told: &Explanation) -> u64 {
 
 /// The part of the workers' time in which no task of their rank was ready, or none was left.
 fn too_little(told: &Explanation) -> f64 {
-    let causes = [Cause::NothingReady, Cause::Closing];
-    causes.map(|cause| told.lost_to(cause.shown())).iter().sum()
+    too_little_by_cause(told).iter().sum()
+}
+
+/// Each of the two by itself.
+fn too_little_by_cause(told: &Explanation) -> [f64; 2] {
+    [Cause::NothingReady, Cause::Closing].map(|cause| told.lost_to(cause.shown()))
 }
 
 /// No cause is worth a sentence.
@@ -380,7 +385,11 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
         );
     }
     if part(limits.path, told.length) < 0.5 {
-        return runs_late(trace, told, own);
+        let [nothing, done] = too_little_by_cause(told);
+        return match nothing < MUCH && nothing < done {
+            true => ends_unevenly(trace, told),
+            false => runs_late(trace, told, own),
+        };
     }
     let bodies = told.in_bodies() * told.n_workers as f64;
     format!(
@@ -394,8 +403,7 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
 
 /// How much of their time workers have too little to do, each cause by its name.
 fn waited(told: &Explanation) -> String {
-    let [nothing, done] =
-        [Cause::NothingReady, Cause::Closing].map(|cause| told.lost_to(cause.shown()));
+    let [nothing, done] = too_little_by_cause(told);
     let is_seen = |part: f64| part >= 0.005; // as a percent
     match (is_seen(nothing), is_seen(done)) {
         (_, false) => format!("find nothing ready {} of their time", percent(nothing)),
@@ -406,6 +414,24 @@ fn waited(told: &Explanation) -> String {
             percent(done),
         ),
     }
+}
+
+/// While a rank had tasks they were ready; but another one had none left, though it has not less work than
+/// others by much.
+fn ends_unevenly(trace: &Trace, told: &Explanation) -> String {
+    let end = |rank: &&RankTrace| rank.slices.iter().map(|slice| slice.span.end).max();
+    let ends = || trace.ranks.iter().filter(|rank| end(rank).is_some());
+    let shown = |rank: Option<&RankTrace>| {
+        let after = rank.as_ref().and_then(end).unwrap_or(0);
+        let number = rank.map_or(Rank(0), |rank| rank.rank);
+        format!("{number} after {}", time(after))
+    };
+    format!(
+        "The ranks end unevenly: {}, {}; workers {}.",
+        shown(ends().min_by_key(end)),
+        shown(ends().max_by_key(end)),
+        waited(told),
+    )
 }
 
 /// Nothing was ready, though no long body, no long chain and no rank with more work than others is known.
@@ -430,8 +456,7 @@ fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rank::Rank;
-    use crate::trace::{Came, Posted, RankTrace};
+    use crate::trace::{Came, Posted};
 
     /// The verdict on one task of a class, of which a worker ran nothing else.
     fn of_one(class: &str, end: u64) -> String {
@@ -519,9 +544,8 @@ mod tests {
         let early = ran(0, &[(0, 160)], |begin| begin);
         let late = ran(1, &[(0, 160), (250, 400), (500, 650), (850, 1000)], |_| 0);
         let found = of_ranks(vec![early, late]);
-        let expected =
-            "What is urgent runs late: workers are done before others 42 % of their time, though";
-        assert!(found.starts_with(expected), "{found}");
+        let expected = "The ranks end unevenly: rank 0 after 160 ns, rank 1 after 1.0 µs; workers are done before others 42 % of their time.";
+        assert_eq!(found, expected);
     }
 
     /// A chain of tiny tasks, at whose end nobody got a core for a while, was told that what is urgent runs
