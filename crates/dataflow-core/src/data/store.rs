@@ -11,7 +11,8 @@
 
 use super::{Datum, Version};
 use crate::sync::held;
-use std::sync::{Arc, Mutex, Weak};
+use std::fmt;
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 /// A named array of data that tasks take from home and bring back home.
 ///
@@ -32,10 +33,26 @@ use std::sync::{Arc, Mutex, Weak};
 /// sums.put(0, Version::new(7)).expect("there are 2 slots");
 /// assert_eq!(sums.get(0).as_deref(), Some(&7));
 /// ```
-#[derive(Debug)]
 pub struct Store<D: Datum> {
     name: String,
     slots: Arc<StoreSlots<D>>,
+}
+
+/// How many slots it has and how many of them hold a datum: the data may be large.
+impl<D: Datum> fmt::Debug for Store<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Who looks at a datum may show the store meanwhile.
+        let is_filled = |slot: &&Mutex<StoreSlot<D>>| match slot.try_lock() {
+            Ok(slot) => slot.version.is_some(),
+            Err(TryLockError::Poisoned(slot)) => slot.get_ref().version.is_some(),
+            Err(TryLockError::WouldBlock) => true,
+        };
+        f.debug_struct("Store")
+            .field("name", &self.name)
+            .field("slots", &self.slots.len())
+            .field("filled", &self.slots.iter().filter(is_filled).count())
+            .finish()
+    }
 }
 
 type StoreSlots<D> = [Mutex<StoreSlot<D>>];
@@ -43,7 +60,6 @@ type StoreSlots<D> = [Mutex<StoreSlot<D>>];
 /// The number of a run: no two have the same one, as far as chance goes; 0 is none.
 pub(crate) type RunNumber = u64;
 
-#[derive(Debug)]
 struct StoreSlot<D: Datum> {
     version: Option<Version<D>>,
     /// How many times its version was taken out: tells lendings apart.
@@ -320,6 +336,20 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Number(i32);
     impl Datum for Number {}
+
+    /// All data were shown, however many and large; and a type without `Debug` could not be.
+    #[test]
+    fn a_store_shows_how_many_data_it_holds() {
+        #[derive(Clone)]
+        struct Unshown;
+        impl Datum for Unshown {}
+        let store = Store::new("many", vec![Unshown; 1_000]);
+        let lent = store.take(7);
+        let shown = format!("{store:?}");
+        assert_eq!(shown, r#"Store { name: "many", slots: 1000, filled: 999 }"#);
+        assert_eq!(store.peek(3, |_| format!("{store:?}")), Some(shown));
+        drop(lent);
+    }
 
     /// The datum was gone.
     #[test]
