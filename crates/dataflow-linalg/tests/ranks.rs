@@ -5,6 +5,7 @@ mod needs;
 #[path = "../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]
 mod ranks;
+mod scaled;
 #[path = "traffic/mod.rs"]
 mod traffic;
 

@@ -282,6 +282,20 @@ fn solving_with_a_matrix_that_was_not_factored_says_so() {
     let solved = lu::solve(&a, &Pivots::new(&a), Op::NoTranspose, &b, AUTO, &Inline);
     let refused = solved.unwrap_err().to_string();
     assert!(refused.contains("factor the matrix first"), "{refused}");
+    let (pivots, x) = (Pivots::new(&a), general((3, 1), 1.0));
+    let condition = lu::condition(&a, &pivots, 1.0, AUTO, &Inline).map(drop);
+    let bounds = lu::error_bounds(&a, (&a, &pivots), (&b, &x), AUTO, &Inline).map(drop);
+    let improved = lu::improve(
+        &general((3, 3), 1.0),
+        (&a, &pivots),
+        (&b, &x),
+        AUTO,
+        &Inline,
+    );
+    for refused in [condition, bounds, improved.map(drop)] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("factor the matrix first"), "{refused}");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! What a decomposition, a solution or a product can answer instead of a result.
 
 use super::{MatrixError, NotFinite, ShapeError, TileError};
+use crate::kernel::BackendError;
+use crate::matrix::generate::ConditionError;
 use crate::matrix::market::{ReadError, WriteError};
 use crate::matrix::{GridError, Label, LayoutError};
+use crate::qr::EliminationError;
 use dataflow_core::{Error, TaskError};
 use std::fmt;
 use std::sync::Arc;
@@ -447,6 +450,24 @@ impl From<NotFinite> for LinalgError {
     }
 }
 
+impl From<BackendError> for LinalgError {
+    fn from(error: BackendError) -> Self {
+        LinalgError::Argument(error.to_string())
+    }
+}
+
+impl From<EliminationError> for LinalgError {
+    fn from(error: EliminationError) -> Self {
+        LinalgError::Argument(error.to_string())
+    }
+}
+
+impl From<ConditionError> for LinalgError {
+    fn from(error: ConditionError) -> Self {
+        LinalgError::Argument(error.to_string())
+    }
+}
+
 impl From<ReadError> for LinalgError {
     fn from(error: ReadError) -> Self {
         LinalgError::Read(Arc::new(error))
@@ -464,9 +485,11 @@ mod tests {
     use super::*;
     use crate::kernel::Backend;
     use crate::matrix::check::solve_backward_error;
+    use crate::matrix::generate::Conditioned;
     use crate::matrix::market::{self, Storage, Symmetry};
     use crate::matrix::norm::first_not_finite;
     use crate::matrix::{Grid, Layout, Structure, TiledMatrix};
+    use crate::qr::Elimination;
     use crate::{cholesky, lu};
     use dataflow_core::port::Inline;
     use dataflow_core::run;
@@ -502,7 +525,19 @@ mod tests {
             TiledMatrix::from_fn(layout, |_, _| 1.0)
         }
         type Step = fn() -> Result<(), LinalgError>;
-        let wrong: [(&str, bool, Step); 8] = [
+        let wrong: [(&str, bool, Step); 11] = [
+            ("wrong_argument", false, || {
+                "mkl".parse::<Backend>()?;
+                Ok(())
+            }),
+            ("wrong_argument", false, || {
+                Elimination::of_lists(2, &[vec![]])?;
+                Ok(())
+            }),
+            ("wrong_argument", false, || {
+                Conditioned::new(3, 0.5, 1)?;
+                Ok(())
+            }),
             ("wrong_argument", true, || {
                 "0x3".parse::<Grid>()?;
                 Ok(())

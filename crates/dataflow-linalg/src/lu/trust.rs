@@ -50,7 +50,7 @@ pub fn condition<T: Scalar>(
 ) -> Result<f64, LinalgError> {
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
-    expect_factors(lu, pivots, (&column, Label(None)))?;
+    expect_factors(lu, pivots, (&column, Label(None)), on)?;
     expect_norm(norm)?;
     if lu.rows() == 0 {
         return Ok(1.0);
@@ -125,7 +125,7 @@ pub fn error_bounds<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
     refine::expect_system(a, &[b, x])?;
-    expect_factors(lu, pivots, (b.layout(), b.label()))?;
+    expect_factors(lu, pivots, (b.layout(), b.label()), on)?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::bounds(a, (b, x), backend, on, &mut solve)
@@ -148,22 +148,28 @@ pub fn improve<T: Scalar>(
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_two(("L\\U", lu), ("X", x))?;
     refine::expect_correctable(a, (b, x))?;
-    expect_factors(lu, pivots, (b.layout(), b.label()))?;
+    expect_factors(lu, pivots, (b.layout(), b.label()), on)?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
 }
 
-/// Refuses factors, pivots and right-hand sides that do not fit, as [`solve`](super::solve()) does: before a
-/// value is looked at.
+/// Refuses factors, pivots and right-hand sides that do not fit, or were not made, as [`solve`](super::solve())
+/// does: before a value is looked at.
 fn expect_factors<T: Scalar>(
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
     sides: (&Layout, Label<'_>),
+    on: &dyn Executor,
 ) -> Result<(), LinalgError> {
     expect_general(lu)?;
     pivots.expect_of(lu)?;
-    expect_fit((lu.layout(), lu.label()), sides)
+    expect_fit((lu.layout(), lu.label()), sides)?;
+    match lu.n_told(on) {
+        1 => pivots.expect_filled(),
+        // Over ranks the run says it, on all of them.
+        _ => Ok(()),
+    }
 }
 
 /// Solves with A and its adjoint.

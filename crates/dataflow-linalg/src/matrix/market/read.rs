@@ -10,7 +10,8 @@ use crate::matrix::tiled::zero_tiles;
 use crate::matrix::{Tile, TiledMatrix};
 use crate::needs::allowed;
 use crate::scalar::{Precision, Scalar, c64};
-use dataflow_core::port::Memory;
+use dataflow_core::port::{Heap, Memory};
+use ndarray::Array2;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -59,7 +60,7 @@ pub struct Counts {
 }
 
 /// A file being read: the header at once, then entry by entry (it is an iterator), or
-/// [into tiles](Reader::read_tiled).
+/// [into tiles](Reader::read_tiled) or [an array](Reader::read_ndarray).
 ///
 /// Needs memory for one line and, for coordinate files, at most 300 bytes an entry to notice
 /// positions given twice (where entries lie far apart; a bit per entry if the matrix is dense).
@@ -190,6 +191,31 @@ impl<R: BufRead> Reader<R> {
             }
         }
         Ok(TiledMatrix::from_tiles(layout, memory, tiles))
+    }
+
+    /// Reads all entries, of both triangles, into an array in column-major order; while they are copied they
+    /// are there twice.
+    ///
+    /// # Errors
+    /// As [`read_tiled`](Self::read_tiled): [`Reason::DoesNotFit`] if the array takes more than half of
+    /// [`physical_memory`].
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::matrix::market::Reader;
+    /// let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 4\n2 1 -1.5\n";
+    /// // Or Reader::open("small.mtx")
+    /// let a = Reader::new("small.mtx", text.as_bytes())?.read_ndarray::<f64>()?;
+    /// assert_eq!(a, ndarray::array![[4.0, -1.5], [-1.5, 0.0]]);
+    /// # Ok::<(), dataflow_linalg::matrix::market::ReadError>(())
+    /// ```
+    pub fn read_ndarray<T: Scalar>(&mut self) -> Result<Array2<T>, ReadError> {
+        let Header { rows, cols, .. } = self.header;
+        let one_tile = Layout::general(rows, cols, rows.max(cols).max(1));
+        let one_tile = one_tile.unwrap_or_else(|error| unreachable!("a single tile: {error}"));
+        let tile = self.read_tiled(one_tile, Arc::new(Heap), physical_memory() / 2)?;
+        let array = tile.to_ndarray();
+        Ok(array.unwrap_or_else(|absent| unreachable!("it was read: {absent}")))
     }
 
     /// Whether a matrix of `T` can be read into this layout.

@@ -4,14 +4,22 @@ use super::*;
 use crate::scalar::c32;
 use dataflow_core::port::Heap;
 
-/// The whole matrix, row by row, through tiles of order 2.
+/// The whole matrix, row by row, through tiles of order 2; as an array it is the same.
 fn rows<T: Scalar>(text: &[u8]) -> Result<Vec<Vec<T>>, ReadError> {
     let mut reader = Reader::new("a.mtx", text)?;
     let Header { rows, cols, .. } = *reader.header();
     let layout = Layout::general(rows, cols, 2).unwrap();
-    let a = reader.read_tiled::<T>(layout, Arc::new(Heap), 1 << 30)?;
+    let array = Reader::new("a.mtx", text)?.read_ndarray::<T>();
+    let a = reader
+        .read_tiled::<T>(layout, Arc::new(Heap), 1 << 30)
+        .inspect_err(|error| {
+            assert_eq!(array.as_ref().unwrap_err().to_string(), error.to_string())
+        })?;
     let row = |i| (0..cols).map(|j| a.get(i, j).unwrap()).collect();
-    Ok((0..rows).map(row).collect())
+    let found: Vec<Vec<T>> = (0..rows).map(row).collect();
+    let array: Vec<_> = array?.outer_iter().map(|row| row.to_vec()).collect();
+    assert_eq!(format!("{array:?}"), format!("{found:?}"));
+    Ok(found)
 }
 
 /// Banner words after `matrix`, then the other lines.
@@ -616,6 +624,19 @@ fn a_file_is_read_once() {
     let refusal = read(&mut reader, 1).unwrap_err();
     assert!(matches!(refusal.reason(), Reason::DoesNotFit { .. }));
     assert_eq!(read(&mut reader, 1 << 30).unwrap().get(0, 0), Some(1e-60));
+}
+
+#[test]
+fn an_array_of_more_than_memory_holds_is_refused_before_there_is_room_for_it() {
+    let text = file("coordinate real general", &["4000000000 4000000000 0"]);
+    let refused = Reader::new("a.mtx", &text[..])
+        .unwrap()
+        .read_ndarray::<f64>();
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused.reason(), Reason::DoesNotFit { .. }),
+        "{refused}"
+    );
 }
 
 /// Of a matrix whose lower triangle is stored the rest is taken for its adjoint.
