@@ -1,10 +1,10 @@
 //! What a decomposition, a solution or a product can answer instead of a result.
 
-use super::{MatrixError, NotFinite, ShapeError, TileError};
+use super::{MatrixError, MatrixLabel, NotFinite, ShapeError, TileError};
 use crate::kernel::BackendError;
 use crate::matrix::generate::ConditionError;
 use crate::matrix::market::{ReadError, WriteError};
-use crate::matrix::{GridError, Label, LayoutError};
+use crate::matrix::{GridError, LayoutError};
 use crate::qr::EliminationError;
 use dataflow_core::{Error, TaskError};
 use std::fmt;
@@ -252,7 +252,7 @@ impl LinalgError {
     }
 
     /// What a body says of a pivot of a matrix at global position `index` (from 1).
-    pub(crate) fn not_positive(matrix: Label<'_>, index: u64, pivot: f64) -> TaskError {
+    pub(crate) fn not_positive(matrix: MatrixLabel<'_>, index: u64, pivot: f64) -> TaskError {
         let text = format!(
             "matrix{matrix} is not positive definite: pivot {index} is {pivot:e} (must be > 0)"
         );
@@ -334,7 +334,7 @@ impl fmt::Display for LinalgError {
             LinalgError::Singular { index, matrix, .. } => write!(
                 f,
                 "matrix{} is singular: pivot {index}, counted from 1, is zero (must not be)",
-                Label(matrix.as_deref())
+                MatrixLabel(matrix.as_deref())
             ),
             LinalgError::RankDeficient { rank, full } => write!(
                 f,
@@ -352,7 +352,7 @@ impl fmt::Display for LinalgError {
                     Given::Matrix => ("matrix", "is"),
                     Given::RightHandSides => ("right-hand sides", "are"),
                 };
-                let named = Label(matrix.as_deref());
+                let named = MatrixLabel(matrix.as_deref());
                 write!(
                     f,
                     "{what}{named} {are} not finite: entry ({row}, {col}), counted from 0, is NaN or infinite"
@@ -621,7 +621,7 @@ mod tests {
     #[test]
     fn a_pivot_keeps_its_index_and_its_value() {
         let error = through_a_run(
-            || LinalgError::not_positive(Label(None), 1537, -3.2e-4),
+            || LinalgError::not_positive(MatrixLabel(None), 1537, -3.2e-4),
             2000,
         );
         assert_eq!(

@@ -244,3 +244,13 @@ impl fmt::Display for NotFinite {
 }
 
 impl std::error::Error for NotFinite {}
+
+/// The name of a matrix in errors, with a blank before it; nothing if it was given none.
+#[derive(Clone, Copy)]
+pub(crate) struct MatrixLabel<'a>(pub Option<&'a str>);
+
+impl fmt::Display for MatrixLabel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}

@@ -5,9 +5,9 @@
 use super::factor::expect_regular;
 use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
-use crate::error::LinalgError;
+use crate::error::{LinalgError, MatrixLabel};
 use crate::kernel::{Backend, Op};
-use crate::matrix::{Label, Layout, Structure, Tile, TiledMatrix, expect_two};
+use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
 use crate::product::{Substitution, TriangularOperand};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
@@ -76,8 +76,8 @@ pub(super) fn expect_sides<T: Scalar>(
 
 /// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
 pub(super) fn expect_fit(
-    (lu, of_lu): (&Layout, Label<'_>),
-    (b, of_b): (&Layout, Label<'_>),
+    (lu, of_lu): (&Layout, MatrixLabel<'_>),
+    (b, of_b): (&Layout, MatrixLabel<'_>),
 ) -> Result<(), LinalgError> {
     let fits = lu.rows() == lu.cols()
         && b.structure() == Structure::General

@@ -5,10 +5,10 @@ use super::pivots::{Pivots, expect_general};
 use super::solve::{Solve, expect_fit};
 use crate::condition::{condition_number, expect_norm};
 use crate::determinant::{Determinant, diagonal_of};
-use crate::error::LinalgError;
+use crate::error::{LinalgError, MatrixLabel};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Label, Layout, TiledMatrix, expect_two};
+use crate::matrix::{Layout, TiledMatrix, expect_two};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -50,7 +50,7 @@ pub fn condition<T: Scalar>(
 ) -> Result<f64, LinalgError> {
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
-    expect_factors(lu, pivots, (&column, Label(None)), on)?;
+    expect_factors(lu, pivots, (&column, MatrixLabel(None)), on)?;
     expect_norm(norm)?;
     if lu.rows() == 0 {
         return Ok(1.0);
@@ -159,7 +159,7 @@ pub fn improve<T: Scalar>(
 fn expect_factors<T: Scalar>(
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
-    sides: (&Layout, Label<'_>),
+    sides: (&Layout, MatrixLabel<'_>),
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
     expect_general(lu)?;

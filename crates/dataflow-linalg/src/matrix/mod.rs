@@ -52,4 +52,4 @@ pub use layout::{Layout, LayoutError, Structure};
 pub use regular::{Regular, RegularTask};
 pub use tile::{Format, Part, Tile};
 pub use tiled::TiledMatrix;
-pub(crate) use tiled::{Label, expect_numbered, expect_two};
+pub(crate) use tiled::{expect_numbered, expect_two};

@@ -11,7 +11,7 @@
 
 use super::layout::{Layout, Structure};
 use super::{Distribution, Entries, Format, Part, Tile, column_major_of};
-use crate::error::{LinalgError, ShapeError, TileError};
+use crate::error::{LinalgError, MatrixLabel, ShapeError, TileError};
 use crate::kernel::prepare;
 use crate::scalar::Scalar;
 use dataflow_core::Error;
@@ -23,16 +23,6 @@ use std::sync::Arc;
 
 /// The name of a matrix that was given none.
 const UNNAMED: &str = "matrix";
-
-/// The name of a matrix in errors, with a blank before it; nothing if it was given none.
-#[derive(Clone, Copy)]
-pub(crate) struct Label<'a>(pub Option<&'a str>);
-
-impl fmt::Display for Label<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |name| write!(f, " {name:?}"))
-    }
-}
 
 /// A matrix in tiles: those of this rank, in a store.
 ///
@@ -358,8 +348,8 @@ impl<T: Scalar> TiledMatrix<T> {
     }
 
     /// Its name in errors, where words about it stand before and behind.
-    pub(crate) fn label(&self) -> Label<'_> {
-        Label(self.name())
+    pub(crate) fn label(&self) -> MatrixLabel<'_> {
+        MatrixLabel(self.name())
     }
 
     /// The failure behind an error of a run that had it for its matrix.

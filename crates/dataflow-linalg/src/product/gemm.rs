@@ -12,9 +12,9 @@
 //! universal matrix multiplication algorithm*, Concurrency 9 (1997).
 
 use super::operand::{Operand, mirrored};
-use crate::error::LinalgError;
+use crate::error::{LinalgError, MatrixLabel};
 use crate::kernel::{Backend, gemm_add, scale};
-use crate::matrix::{Label, Structure, Tile, TiledMatrix};
+use crate::matrix::{Structure, Tile, TiledMatrix};
 use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
@@ -132,7 +132,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
 /// assert!(expect_product((2, 3), (2, 4)).is_err());
 /// ```
 pub fn expect_product(a: (usize, usize), b: (usize, usize)) -> Result<(), LinalgError> {
-    let (into, unnamed) = ((a.0, b.1), [Label(None); 3]);
+    let (into, unnamed) = ((a.0, b.1), [MatrixLabel(None); 3]);
     expect_into(a, b, into, Structure::General, unnamed)
 }
 
@@ -142,7 +142,7 @@ fn expect_into(
     (l, n): (usize, usize),
     (rows, cols): (usize, usize),
     structure: Structure,
-    [a, b, c]: [Label<'_>; 3],
+    [a, b, c]: [MatrixLabel<'_>; 3],
 ) -> Result<(), LinalgError> {
     if k == l && (rows, cols) == (m, n) && structure == Structure::General {
         return Ok(());
