@@ -9,7 +9,7 @@ use dataflow_core::prelude::*;
 use dataflow_core::sequence::scope;
 use dataflow_core::space::Independent;
 use dataflow_core::trace::{Trace, Tracer};
-use dataflow_core::{Kind, run};
+use dataflow_core::{Kind, run, run_inside};
 use dataflow_numa::policy::{Crew, Ready, ReadyQueue, Scheduler};
 use dataflow_numa::simulate::{Costs, SimulateError, Ties, simulate};
 use dataflow_numa::{Bind, Policy, Topology, Workers};
@@ -89,6 +89,35 @@ impl TaskSpace for Wavefront {
         }
         self.runs[task as usize].fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Bodies wait for what runs inside of them while other workers take tasks of it, or begin their own.
+#[test]
+fn under_every_policy_spaces_run_in_the_bodies_of_others_to_their_ends() {
+    for cores in [&[1][..], &[2, 2], &[1, 0, 2, 1]] {
+        let topology = in_a_row("inside", cores);
+        for policy in POLICIES {
+            let workers = workers(&topology, policy);
+            let innermost = |_| {
+                let space = Wavefront {
+                    side: 6,
+                    priority: |task| task as i64 % 7 - 3,
+                    runs: (0..36).map(|_| AtomicU64::new(0)).collect(),
+                };
+                assert_eq!(run_inside(&space, &workers)?.tasks, 36, "{policy}");
+                Ok(())
+            };
+            let between = |_| {
+                let between = Independent::new("between", 5, innermost);
+                assert_eq!(run_inside(&between, &workers)?.tasks, 5, "{policy}");
+                Ok(())
+            };
+            let outer = Independent::new("outer", 20, between);
+            for _ in 0..5 {
+                assert_eq!(run(&outer, &workers).unwrap().tasks, 20, "{policy}");
+            }
+        }
     }
 }
 
