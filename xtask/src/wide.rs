@@ -9,7 +9,9 @@ use crate::out::say;
 use crate::packages::in_path;
 use crate::steps::{self, Outcome, Step, Steps};
 use crate::told;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -170,21 +172,38 @@ pub const STARTS_A_COMPILER: &str = "mistakes";
 /// What a test says that starts processes, which Miri does not.
 const NOT_FOR_MIRI: &str = "#![cfg(not(miri))]";
 
-/// The integration tests of a package that are one file, by name: those with a name and a text that are
-/// wanted.
+/// The integration tests of a package by name: those with a name and a text that are wanted.
 pub fn test_binaries(package: &str, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    let texts = test_texts(package).into_iter();
+    let wanted = texts.filter(|(name, text)| is_wanted(name, text));
+    wanted.map(|(name, _)| name).collect()
+}
+
+/// The integration tests of a package, each a file, or a folder with a `main.rs`: by name, with their texts.
+fn test_texts(package: &str) -> BTreeMap<String, String> {
     let folder = steps::root().join("crates").join(package).join("tests");
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = files.map(|file| file.path());
-    let rust = paths.filter(|path| path.extension().is_some_and(|of| of == "rs"));
-    let named = rust.filter_map(|path| {
+    let named = entries(&folder).into_iter().filter_map(|path| {
         let name = path.file_stem()?.to_str()?.to_string();
-        let text = std::fs::read_to_string(&path).ok()?;
-        is_wanted(&name, &text).then_some(name)
+        if path.join("main.rs").is_file() {
+            let texts = entries(&path).into_iter().filter_map(rust_text);
+            return Some((name, texts.collect()));
+        }
+        Some((name, rust_text(path)?))
     });
-    let mut names: Vec<String> = named.collect();
-    names.sort();
-    names
+    named.collect()
+}
+
+/// What lies in a folder, in the order of its names.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn rust_text(path: PathBuf) -> Option<String> {
+    let is_rust = path.extension().is_some_and(|of| of == "rs");
+    is_rust.then(|| std::fs::read_to_string(path).ok())?
 }
 
 fn binaries_for_miri() -> Vec<String> {
@@ -391,6 +410,7 @@ mod tests {
         let has = |wanted: &str| all.iter().any(|name| name == wanted);
         assert!(RACING.iter().all(|(binary, _)| has(binary)), "{all:?}");
         assert!(has("lies") && !has("specimen"), "{all:?}");
+        assert!(has("erased") && !has("loops"), "{all:?}");
         assert!(!has(STARTS_A_COMPILER) && !has("verified"), "{all:?}");
         let of_mpi = test_binaries("dataflow-mpi", |name, _| RANKS_AS_THREADS.contains(&name));
         assert_eq!(of_mpi, RANKS_AS_THREADS);
@@ -405,9 +425,9 @@ mod tests {
         let mut binaries = FORGETFUL.map(|(binary, _)| binary).to_vec();
         binaries.dedup();
         assert_eq!(leaking, binaries);
+        let texts = test_texts("dataflow-core");
         for binary in binaries {
-            let file = format!("crates/dataflow-core/tests/{binary}.rs");
-            let text = std::fs::read_to_string(steps::root().join(file)).unwrap();
+            let text = &texts[binary];
             let behind = text.split(LEAKS).skip(1);
             let names: Vec<_> = behind.map(|rest| rest.split("fn ").nth(1)).collect();
             let filters = FORGETFUL.iter().filter(|(of, _)| *of == binary);
