@@ -5,7 +5,7 @@
 //! where it does not lie; nothing else is sent.
 //!
 //! # Elsewhere
-//! Of Cholesky and of the products: with the tests of their bits, in `ranks.rs`. Of Cholesky over
+//! Of Cholesky and of the products: with the tests of their bits, in `ranks`. Of Cholesky over
 //! the real protocol: `tests/messages.rs` of the root.
 
 mod counted;

@@ -1,12 +1,12 @@
 //! What is computed from matrices that are spread over ranks is, bit for bit, that of one rank.
 
-#[path = "needs/mod.rs"]
+#[path = "../needs/mod.rs"]
 mod needs;
-#[path = "../../dataflow-core/tests/specimen/ranks.rs"]
+#[path = "../../../dataflow-core/tests/specimen/ranks.rs"]
 #[allow(dead_code, reason = "the core's tests use all of it")]
 mod ranks;
 mod scaled;
-#[path = "traffic/mod.rs"]
+#[path = "../traffic/mod.rs"]
 mod traffic;
 
 use dataflow_core::port::{Context, Courier, Heap, Inline, Shuffled};
