@@ -8,7 +8,7 @@ use dataflow_core::port::{Context, Executor, Inline, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::recursion::{Call, Recursive, recurse};
 use dataflow_core::sequence::record::record;
-use dataflow_core::sequence::{reduce, scope, scope_inside, write};
+use dataflow_core::sequence::{scope, scope_inside, write};
 use dataflow_core::space::Independent;
 use dataflow_core::trace::Tracer;
 use dataflow_core::{Error, Report, run, run_across, run_inside};
@@ -268,30 +268,6 @@ fn runs_inside_of_one_another_are_refused_before_the_stack_ends() {
         3,
         "not nested any more"
     );
-}
-
-/// It was the number of the task among those that the reduction inserts, too.
-#[test]
-fn a_task_that_reduces_is_called_by_its_number_in_the_program() {
-    let mut sum = 0u64;
-    let ended = scope(&Inline, |s| {
-        let sum = s.lend(&mut sum);
-        for record in 0..100 {
-            s.name("add").task(reduce(&sum), move |sum| match record {
-                50 => Err(format!("record {record} is bad")),
-                _ => {
-                    *sum += 1;
-                    Ok(())
-                }
-            });
-        }
-        s.name("end").task(write(&sum), |sum| *sum = 0);
-    });
-    assert_eq!(
-        ended.unwrap_err().to_string(),
-        "record 50 is bad (task add 50)"
-    );
-    assert_eq!(sum, 48, "of the groups before the one that failed");
 }
 
 #[test]

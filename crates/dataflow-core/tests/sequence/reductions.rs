@@ -149,3 +149,27 @@ fn a_sifted_reduction_keeps_the_good_records_and_names_the_bad() {
         assert_eq!(sum.bad()[0].to_string(), "record 3: no number");
     }
 }
+
+/// It was the number of the task among those that the reduction inserts, too.
+#[test]
+fn a_task_that_reduces_is_called_by_its_number_in_the_program() {
+    let mut sum = 0u64;
+    let ended = scope(&Inline, |s| {
+        let sum = s.lend(&mut sum);
+        for record in 0..100 {
+            s.name("add").task(reduce(&sum), move |sum| match record {
+                50 => Err(format!("record {record} is bad")),
+                _ => {
+                    *sum += 1;
+                    Ok(())
+                }
+            });
+        }
+        s.name("end").task(write(&sum), |sum| *sum = 0);
+    });
+    assert_eq!(
+        ended.unwrap_err().to_string(),
+        "record 50 is bad (task add 50)"
+    );
+    assert_eq!(sum, 48, "of the groups before the one that failed");
+}
