@@ -67,6 +67,10 @@ const UNSAFE_ROOMS: &[(&str, &str)] = &[
         "crates/dataflow-linalg/src/kernel/openblas",
         "BLAS and LAPACK are C and Fortran libraries",
     ),
+    (
+        "crates/dataflow-linalg/src/kernel/vectors",
+        "code for AVX-512 may run only where a processor has it",
+    ),
     ("xtask/symbols/src", "Fortran's programs pass addresses"),
     (
         "tests/leaks/counted",

@@ -258,7 +258,10 @@ pub(crate) fn quotient<T: Scalar>(x: T, y: T) -> T {
 mod sealed {
     /// Keeps the set of scalars closed. The same in every build: a feature that added a method would
     /// make the same name in a trait of a user's ambiguous.
-    pub trait Sealed: crate::compiled::Compiled + crate::kernel::faer::Leaves {}
+    pub trait Sealed:
+        crate::compiled::Compiled + crate::kernel::faer::Leaves + crate::kernel::strips::Strips
+    {
+    }
 
     impl Sealed for f32 {}
     impl Sealed for f64 {}

@@ -30,7 +30,8 @@
 //! # Elsewhere
 //! When a kernel runs, and on which tiles: [`cholesky`](crate::cholesky), [`lu`](crate::lu),
 //! [`qr`](crate::qr), [`product`](crate::product).
-//! Foreign calls: `openblas.rs` (feature `openblas`), the only file of this crate with `unsafe`.
+//! Foreign calls: `openblas.rs` (feature `openblas`). Vectors: `vectors.rs`. Only these two files of this
+//! crate have `unsafe`.
 
 mod basis;
 mod columns;
@@ -52,11 +53,13 @@ mod product;
 mod reflector;
 mod scale;
 pub(crate) mod scratch;
+pub(crate) mod strips;
 mod strongest;
 mod tpqrt;
 mod triangle;
 mod trsm;
 mod tstrf;
+mod vectors;
 
 use std::fmt;
 use std::str::FromStr;

@@ -11,12 +11,11 @@
 
 use std::array;
 
-use ::faer::MatMut;
-use pulp::{Arch, NullaryFnOnce};
-
 use super::larfg::{contiguous, larfg};
 use super::scratch::with_scratch;
+use super::vectors::{self, InVectors};
 use crate::scalar::Scalar;
+use ::faer::MatMut;
 
 /// Columns of the widest panel: above the diagonal of V stand zeros of one line.
 pub(super) const WIDEST: usize = LINE;
@@ -44,7 +43,7 @@ pub(super) fn narrow_panel<T: Scalar>(mut a: MatMut<'_, T>, mut t: MatMut<'_, T>
             behind.fill(T::zero());
         }
         v.as_flattened_mut().fill(T::zero());
-        Arch::new().dispatch(Narrow {
+        vectors::compute(Narrow {
             rows: m,
             columns,
             v,
@@ -64,11 +63,9 @@ struct Narrow<'a, T> {
     t: MatMut<'a, T>,
 }
 
-impl<T: Scalar> NullaryFnOnce for Narrow<'_, T> {
-    type Output = ();
-
+impl<T: Scalar> InVectors for Narrow<'_, T> {
     #[inline(always)]
-    fn call(mut self) {
+    fn compute<const LINES: usize>(mut self) {
         let (m, lines) = (self.rows, self.rows.div_ceil(LINE));
         for j in 0..self.t.ncols() {
             let (before, v) = self.v.split_at_mut(j * lines);

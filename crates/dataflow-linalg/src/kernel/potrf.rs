@@ -196,9 +196,12 @@ const _: () = assert!(LEAF <= faer::LARGEST_POTRF);
 /// `A ← L` on a block: halves down to [`LEAF`].
 pub(super) fn potrf_block<T: Scalar>(
     backend: Backend,
-    a: MatMut<'_, T>,
+    mut a: MatMut<'_, T>,
 ) -> Result<(), NotPositive> {
     let n = a.nrows();
+    if T::factor_in_strips(a.rb_mut()) {
+        return Ok(());
+    }
     if n <= LEAF {
         return potrf_leaf(a);
     }
@@ -248,7 +251,7 @@ fn copy_lower<T: Scalar>(a: MatRef<'_, T>, mut copy: MatMut<'_, T>) {
 }
 
 /// The textbook factorisation, column by column.
-fn potrf_unblocked<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
+pub(super) fn potrf_unblocked<T: Scalar>(mut a: MatMut<'_, T>) -> Result<(), NotPositive> {
     let n = a.nrows();
     for j in 0..n {
         for k in 0..j {

@@ -264,8 +264,11 @@ pub(super) fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
 const LEAF: usize = 48;
 
 /// `B ← B·L⁻ᴴ` on blocks: halves of L down to [`LEAF`], the square below them as a product.
-pub(super) fn trsm_block<T: Scalar>(backend: Backend, l: MatRef<'_, T>, b: MatMut<'_, T>) {
+pub(super) fn trsm_block<T: Scalar>(backend: Backend, l: MatRef<'_, T>, mut b: MatMut<'_, T>) {
     let n = l.nrows();
+    if T::solve_in_strips(l, b.rb_mut()) {
+        return;
+    }
     if n <= LEAF {
         return T::faer_trsm(l, b);
     }
