@@ -277,7 +277,8 @@ pub enum Kind {
     RankLost,
     /// Ranks repeat a step together, and it failed on another of them, which has the reason.
     StepFailed,
-    /// What arrived from another rank cannot be understood, or a datum is not as long as it says.
+    /// What arrived from another rank cannot be understood, or a datum is not as long as it says or has no
+    /// room on the rank that it is for.
     Malformed,
     /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
     /// the program was built without MPI.

@@ -343,6 +343,10 @@ impl Wire for TwoFields {
     fn body(&self) -> Cow<'_, [u8]> {
         Cow::Owned(vec![0; 8 * (self.0[0] + self.0[1])])
     }
+    /// What nothing can hold is not made here either.
+    fn is_blank(&self) -> bool {
+        self.0[0] > 1 << 40
+    }
     fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
         Ok(TwoFields([body.bytes().len() / 8, 0]))
     }
@@ -432,6 +436,39 @@ fn a_datum_that_is_not_as_long_as_it_says_is_an_error_that_names_its_task_and_th
                 (error.kind(), error.to_string()),
                 (Kind::Malformed, text.clone())
             );
+            good.unwrap();
+        }
+    }
+}
+
+/// The error named neither the task nor its flow, and the ranks made no other run.
+#[test]
+fn a_datum_for_which_no_rank_has_room_is_an_error_that_names_its_task_and_the_next_run_works() {
+    for (n_ranks, fields) in [(2, 1 << 50), (6, 1 << 50), (6, usize::MAX / 8)] {
+        let settings = Settings::default();
+        let story = in_world(
+            Weather::default(),
+            n_ranks,
+            &settings,
+            move |here, world| {
+                let workers = VirtualWorkers::new(world, here.rank(), 2);
+                let on = Context::new(&workers).across(&here);
+                [fields, 600].map(|fields| {
+                    let (fields, n_ranks) = ([fields, 0], n_ranks as u32);
+                    run_across(&Handing { fields, n_ranks }, &on).map(|_| ())
+                })
+            },
+        );
+        let story = story.unwrap_or_else(|hung| panic!("{hung}"));
+        for [wrong, good] in story.told {
+            let error = wrong.expect_err("it is too long");
+            let text = error.to_string();
+            assert_eq!(error.kind(), Kind::Malformed, "{text}");
+            let bytes = 8 * fields;
+            let begins =
+                format!("rank 0 sends flow 0 as a datum of {bytes} bytes, for which rank ");
+            let ends = "is allowed) (task Make on rank 0)";
+            assert!(text.starts_with(&begins) && text.ends_with(ends), "{text}");
             good.unwrap();
         }
     }

@@ -6,11 +6,13 @@
 
 use super::{Action, Depot, Phase};
 use crate::broadcast::TreeShape;
+use crate::failure;
 use crate::rendezvous::{Complete, Onward, Promised};
 use crate::transport::{MessageLimits, Room};
 use crate::wire::{Activate, ActivatedFlow, Get, Kind, Malformed, Message, RunStage};
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
+use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -23,15 +25,11 @@ type ToAskFor = SmallVec<[Promised; 2]>;
 /// From so many bytes on it is asked first whether there is room for a datum.
 const LARGE: usize = 64 << 20;
 
-/// The bytes of a datum that is announced, if they can be had: a rank that announces more must not end
-/// this process.
-fn expect_room(size: u64) -> Result<usize, Malformed> {
-    let size = usize::try_from(size).map_err(|_| Malformed(format!("a datum of {size} bytes")))?;
-    if size >= LARGE && Vec::<u8>::new().try_reserve_exact(size).is_err() {
-        let text = format!("a datum of {size} bytes: more than this machine can hold");
-        return Err(Malformed(text));
-    }
-    Ok(size)
+/// The bytes of a datum that is announced, if they can be had: one that is too large must not end this process.
+fn bytes_to_hold(size: u64) -> Option<usize> {
+    let size = usize::try_from(size).ok()?;
+    let has_room = size < LARGE || Vec::<u8>::new().try_reserve_exact(size).is_ok();
+    has_room.then_some(size)
 }
 
 impl Depot {
@@ -258,7 +256,7 @@ impl Depot {
 
     fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
         self.expect_next(from, activate.number)?;
-        let (flows, missing) = self.loaded(from, activate.flows)?;
+        let (flows, missing) = self.loaded(from, &activate.task, activate.flows);
         let arrival = Arrival {
             task: activate.task,
             poisoned: activate.poisoned,
@@ -294,18 +292,36 @@ impl Depot {
     fn loaded(
         &mut self,
         from: Rank,
+        task: &WireName,
         outputs: SmallVec<[ActivatedFlow<'_>; 2]>,
-    ) -> Result<(FlowsWithGoods, ToAskFor), Malformed> {
+    ) -> (FlowsWithGoods, ToAskFor) {
         let (mut flows, mut missing) = (FlowsWithGoods::new(), ToAskFor::new());
         for (position, output) in outputs.into_iter().enumerate() {
             let goods = self.unload(from, &output);
-            if let (None, Some(datum)) = (&goods, output.datum) {
-                let size = expect_room(datum.size)?;
-                missing.push((position as u16, SmallVec::from_slice(&datum.head), size));
+            if let (None, Some(datum)) = (&goods, &output.datum) {
+                match bytes_to_hold(datum.size) {
+                    Some(size) => {
+                        missing.push((position as u16, SmallVec::from_slice(&datum.head), size))
+                    }
+                    None => self.has_no_room(from, task, (output.flow, datum.size)),
+                }
             }
             flows.push((output.flow, goods));
         }
-        Ok((flows, missing))
+        (flows, missing)
+    }
+
+    /// A datum is too large for this rank: the run stops, and ranks can make others.
+    #[cold]
+    fn has_no_room(&mut self, from: Rank, task: &WireName, (flow, bytes): (u16, u64)) {
+        let why = format!(
+            "{from} sends flow {flow} as a datum of {bytes} bytes, for which {} has no room (at most what it can allocate at once is allowed)",
+            self.rank
+        );
+        self.fault(Failure {
+            name: task.clone(),
+            ..failure(from, "malformed", why)
+        });
     }
 
     /// Delivers what is whole, and announces what is not.

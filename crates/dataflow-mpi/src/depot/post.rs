@@ -66,7 +66,8 @@ impl Depot {
     /// The tree for a parcel, by the number of those who get it and by its size.
     fn shape(&mut self, parcel: &Parcel) -> Option<TreeShape> {
         let cargoes = parcel.flows.iter().flat_map(|(_, cargo)| cargo);
-        let bytes = self.told(&parcel.task, || cargoes.map(|cargo| cargo.size()).sum())?;
+        let add = |sum: usize, cargo: &Arc<dyn Cargo>| sum.saturating_add(cargo.size());
+        let bytes = self.told(&parcel.task, || cargoes.fold(0, add))?;
         Some(self.settings.shape(parcel.to.len(), bytes))
     }
 
@@ -208,7 +209,8 @@ impl Depot {
             self.counters.inline_bytes += size as u64;
             Some(self.body(cargo, size, task)?)
         } else {
-            self.counters.fetched_bytes += size as u64;
+            let fetched = &mut self.counters.fetched_bytes;
+            *fetched = fetched.saturating_add(size as u64);
             self.run.deeds.announced += 1;
             let offered = OfferedDatum::new(task.clone(), cargo.clone(), size);
             self.run.unclaimed.put(to, place, offered);

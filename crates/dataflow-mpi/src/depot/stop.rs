@@ -22,7 +22,7 @@ impl Depot {
         self.say_to_near(&Message::Abort(failure), None);
     }
 
-    /// A fault of this rank's own program: the run stops everywhere, here too.
+    /// A fault of the program, not of ranks: the run stops everywhere, here too.
     pub(super) fn fault(&mut self, failure: Failure) {
         if !self.run.stopped {
             self.actions.push_back(Action::Stop(failure.clone()));

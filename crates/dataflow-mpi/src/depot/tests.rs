@@ -453,24 +453,28 @@ fn nothing_more_is_said_of_a_parcel_whose_datum_lies_about_its_size() {
     assert!(came == 0 && !depots[1].is_broken(), "{came}");
 }
 
-/// Once the receiver panicked, and the error named it.
+/// Once the receiver panicked; then the error named neither task nor flow, and ranks made no other run.
 #[test]
-fn a_datum_that_no_machine_can_hold_is_an_error_that_names_its_sender() {
+fn a_datum_that_no_machine_can_hold_fails_the_run_with_its_task_and_flow_and_no_other() {
     for size in [1 << 50, 1 << 62, usize::MAX] {
         let mut depots = pair(LIMITS);
         open(&mut depots);
-        depots[0].post(parcel(1, &[size]), false);
+        depots[0].post(parcel(1, &[10, size, 20_000]), false);
         let stopped = exchange(&mut depots);
-        let stops = |(rank, action): &(usize, Action)| match action {
-            Action::Stop(failure) => Some((*rank, failure.message.clone())),
-            _ => None,
-        };
-        let stops: Vec<_> = stopped.iter().filter_map(stops).collect();
-        assert_eq!(stops.len(), 2, "both ranks stop");
-        for (rank, message) in stops {
-            let expected = format!("rank 0 sent: a datum of {size} bytes");
-            assert!(message.contains(&expected), "rank {rank}: {message}");
+        let stops = |(_, action): &(usize, Action)| matches!(action, Action::Stop(_));
+        assert_eq!(stopped.iter().filter(|told| stops(told)).count(), 2);
+        let text =
+            format!("rank 0 sends flow 1 as a datum of {size} bytes, for which rank 1 has no room");
+        for closed in close(&mut depots) {
+            let failure = closed.expect("ranks go on").expect("the run has failed");
+            assert!(failure.message.starts_with(&text), "{}", failure.message);
+            let told = (&failure.kind[..], failure.rank, &failure.name[..]);
+            assert_eq!(told, ("malformed", Rank(0), &[7][..]));
         }
+        open(&mut depots);
+        depots[0].post(parcel(1, &[10, 20_000]), false);
+        exchange(&mut depots);
+        assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
     }
 }
 
