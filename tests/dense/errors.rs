@@ -207,6 +207,14 @@ fn calls_on_matrices_in_tiles_call_them_by_their_names() {
             "matrix \"K\" is not finite",
         ),
         (
+            square(1.0).least_squares(&made("R", (3, 1), 1.0), &Inline),
+            "matrix \"K\" is rank deficient: its rank is about 1 of 3",
+        ),
+        (
+            wide.least_squares(&made("R", (2, 1), 1.0), &Inline),
+            "matrix \"K\" is rank deficient: its rank is about 1 of 2",
+        ),
+        (
             wide.inverse(&Inline),
             "matrix is 2 x 3 (must be square): A is \"K\"",
         ),
@@ -221,6 +229,13 @@ fn calls_on_matrices_in_tiles_call_them_by_their_names() {
         ),
     ] {
         let told = refused.unwrap_err().to_string();
+        assert!(told.starts_with(expected), "{told}");
+    }
+    for a in [square(1.0), wide, made("K", (4, 3), 1.0)] {
+        let side = made("R", (a.rows(), 1), 1.0);
+        let kept = a.qr_factor(&Inline).unwrap();
+        let told = kept.least_squares(&side).map(drop).unwrap_err().to_string();
+        let expected = "matrix \"K\" is rank deficient: its rank is about 1 of";
         assert!(told.starts_with(expected), "{told}");
     }
 }

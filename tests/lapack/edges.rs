@@ -100,7 +100,7 @@ fn the_rank_of_a_deficient_matrix_is_the_same_on_every_rank() {
                 let b = Dense::from_fn(m, 2, |_, _| c64::new(1.0, 0.0));
                 let (a, b) = (world.general(&a, NB), world.general(&b, NB));
                 let error = solved(world, &a, &b).expect_err("no solution");
-                let LinalgError::RankDeficient { rank, full } = error else {
+                let LinalgError::RankDeficient { rank, full, .. } = error else {
                     panic!("{error}");
                 };
                 assert_eq!((rank, full), (4, 7));

@@ -249,7 +249,7 @@ proptest! {
         let of_graph = of_graph.err().map(|error| error.to_string());
         prop_assert!(matches!(
             refused,
-            LinalgError::RankDeficient { rank: found, full }
+            LinalgError::RankDeficient { rank: found, full, .. }
                 if (found, full) == (rank as u64, m.min(n) as u64)
         ), "{refused}");
         prop_assert_eq!(of_graph.as_ref(), Some(&refused.to_string()));

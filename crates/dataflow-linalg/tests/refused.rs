@@ -424,6 +424,16 @@ fn what_is_found_in_the_numbers_of_a_matrix_is_told_with_its_name() {
     let told = solved.unwrap_err().to_string();
     let expected = "right-hand sides \"R\" are not finite: entry (0, 0)";
     assert!(told.starts_with(expected), "{told}");
+    // A square matrix, a tall and a wide one, of which the adjoint is factored.
+    for (m, n) in [(3, 3), (4, 3), (3, 4)] {
+        let layout = Layout::general(m, n, 2).unwrap();
+        let a = TiledMatrix::from_fn(layout, |_, _| 1.0).named("K");
+        let b = general((m, 1), 1.0);
+        let solved = qr::least_squares(&a, &b, Options::of_order(2), AUTO, &Inline);
+        let told = solved.unwrap_err().to_string();
+        let expected = "matrix \"K\" is rank deficient: its rank is about 1 of 3 (must be full;";
+        assert!(told.starts_with(expected), "{told}");
+    }
 }
 
 #[test]

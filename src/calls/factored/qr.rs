@@ -79,7 +79,7 @@ impl<T: Scalar> QrFactor<T> {
     ///
     /// let twice = array![[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]].qr_factor()?;
     /// let refused = twice.least_squares(&array![1.0, 2.0, 3.0]).unwrap_err();
-    /// assert!(matches!(refused, LinalgError::RankDeficient { rank: 1, full: 2 }));
+    /// assert!(matches!(refused, LinalgError::RankDeficient { rank: 1, full: 2, .. }));
     /// # Ok::<(), LinalgError>(())
     /// ```
     pub fn least_squares<S: Data<Elem = T>, D: Dimension>(

@@ -244,12 +244,12 @@ pub(crate) fn solve_with_qr<T: Scalar>(
     qr::solve(factors, op, sides, AUTO, on).map(drop)
 }
 
-/// Aᴴ
+/// Aᴴ, by the name of A in errors.
 pub(crate) fn adjoint<T: Scalar>(
     a: &TiledMatrix<T>,
     on: &dyn Executor,
 ) -> Result<TiledMatrix<T>, LinalgError> {
-    Ok(qr::adjoint(a, on)?.0)
+    Ok(qr::adjoint(a, on)?.0.named(a.store().name()))
 }
 
 /// The determinant of the triangle of a factored matrix, on every rank.

@@ -73,11 +73,14 @@ pub enum LinalgError {
     },
     /// The matrix has not the full rank that a solution by least squares takes, or is so near to one
     /// that has not that rounding errors decide.
+    #[non_exhaustive]
     RankDeficient {
         /// The rank that QR with column pivoting finds.
         rank: u64,
         /// What it would have to be.
         full: u64,
+        /// The name of the matrix, if it was [given](crate::matrix::TiledMatrix::named) one.
+        matrix: Option<String>,
     },
     /// A setting is none of those allowed.
     Argument(String),
@@ -336,10 +339,11 @@ impl fmt::Display for LinalgError {
                 "matrix{} is singular: pivot {index}, counted from 1, is zero (must not be)",
                 MatrixLabel(matrix.as_deref())
             ),
-            LinalgError::RankDeficient { rank, full } => write!(
+            LinalgError::RankDeficient { rank, full, matrix } => write!(
                 f,
-                "matrix is rank deficient: its rank is about {rank} of {full} (must be full; \
-                 least_squares_minimum_norm solves whatever the rank)"
+                "matrix{} is rank deficient: its rank is about {rank} of {full} (must be full; \
+                 least_squares_minimum_norm solves whatever the rank)",
+                MatrixLabel(matrix.as_deref())
             ),
             LinalgError::NotFinite {
                 of,

@@ -160,7 +160,7 @@ pub(super) fn expect_independent<T: Scalar>(
     let found = OnceLock::new();
     let space = independent(r, (m, n), &found);
     let report = space.run(on)?;
-    expect_all(&found, r, (m, n), options, backend, on)?;
+    expect_all(&found, (r, r.name()), (m, n), options, backend, on)?;
     Ok(report)
 }
 
@@ -173,10 +173,10 @@ fn independent<'a, T: Scalar>(
     Leading::new(r, (Compare::ByDirection, rounding::<T>(m, n)), found)
 }
 
-/// Fails unless all columns of R, of a matrix of m × n, were found to be independent.
+/// Fails unless all columns of R, of a matrix of m × n and of that name, were found to be independent.
 fn expect_all<T: Scalar>(
     found: &OnceLock<Found>,
-    r: &TiledMatrix<T>,
+    (r, name): (&TiledMatrix<T>, Option<&str>),
     (m, n): (usize, usize),
     options: Options,
     backend: Backend,
@@ -191,6 +191,7 @@ fn expect_all<T: Scalar>(
     Err(LinalgError::RankDeficient {
         rank: rank.min(n - 1) as u64,
         full: n as u64,
+        matrix: name.map(str::to_owned),
     })
 }
 
@@ -308,7 +309,8 @@ impl<T: Scalar> Factor<'_, T> {
         let run = self.looked_at(look.erased(), (b, x), |all| run_series(all, &[a, b, x], on))?;
         let report = run.map_err(|error| a.failed(error))?;
         let shape = (a.rows(), a.cols());
-        expect_all(&found, a, shape, self.q.options(), self.backend, on)?;
+        let named = (a, a.name());
+        expect_all(&found, named, shape, self.q.options(), self.backend, on)?;
         Ok(report)
     }
 
@@ -376,7 +378,7 @@ pub(super) fn wide<T: Scalar>(
     )?;
     let report = run.map_err(|error| a.failed(error))?;
     if look == Look::First {
-        expect_all(&found, &adjoint, shape, options, backend, on)?;
+        expect_all(&found, (&adjoint, a.name()), shape, options, backend, on)?;
     }
     Ok(report)
 }

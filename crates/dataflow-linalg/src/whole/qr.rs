@@ -121,7 +121,7 @@ pub fn least_squares<T: Scalar>(
 /// use dataflow_linalg::{LinalgError, matrix::Tile, whole::expect_full_rank};
 /// assert!(expect_full_rank(&Tile::from_rows([[1.0, 1.0], [0.0, 2.0]])).is_ok());
 /// let refused = expect_full_rank(&Tile::from_rows([[1.0, 1.0], [0.0, 0.0]]));
-/// assert!(matches!(refused, Err(LinalgError::RankDeficient { rank: 1, full: 2 })));
+/// assert!(matches!(refused, Err(LinalgError::RankDeficient { rank: 1, full: 2, .. })));
 /// ```
 pub fn expect_full_rank<T: Scalar>(r: &Tile<T>) -> Result<(), LinalgError> {
     if has_full_rank(r) {

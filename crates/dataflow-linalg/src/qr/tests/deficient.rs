@@ -424,7 +424,7 @@ fn a_deficient_matrix_is_refused_with_its_rank() {
                 solved::<c32>(&turned::<c32>(&a), nb, tree).unwrap_err(),
             ] {
                 let found = match refused {
-                    LinalgError::RankDeficient { rank, full } => (rank, full),
+                    LinalgError::RankDeficient { rank, full, .. } => (rank, full),
                     other => panic!("{what}: {other}"),
                 };
                 assert_eq!(found, (rank, full), "{what} in tiles of {nb}");

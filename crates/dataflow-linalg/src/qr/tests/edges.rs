@@ -127,7 +127,7 @@ fn of_zeros_the_rank_is_0_and_the_shortest_solution_is_zero() {
             let refused = least_squares(&a(), &b(), options, AUTO, &Inline).map(drop);
             match (refused, m.min(n) as u64) {
                 (Ok(()), 0) => {}
-                (Err(LinalgError::RankDeficient { rank: 0, full }), k) if full == k => {}
+                (Err(LinalgError::RankDeficient { rank: 0, full, .. }), k) if full == k => {}
                 other => panic!("{m} x {n}, {nb}: {other:?}"),
             }
             let (x, rank, _) =
