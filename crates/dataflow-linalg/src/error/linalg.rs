@@ -5,7 +5,8 @@ use crate::kernel::BackendError;
 use crate::matrix::generate::ConditionError;
 use crate::matrix::market::{ReadError, WriteError};
 use crate::matrix::{GridError, LayoutError};
-use crate::qr::EliminationError;
+use crate::qr::{EliminationError, UnknownTree};
+use crate::scalar::UnknownPrecision;
 use dataflow_core::{Error, TaskError};
 use std::fmt;
 use std::sync::Arc;
@@ -472,6 +473,18 @@ impl From<ConditionError> for LinalgError {
     }
 }
 
+impl From<UnknownTree> for LinalgError {
+    fn from(error: UnknownTree) -> Self {
+        LinalgError::Argument(error.to_string())
+    }
+}
+
+impl From<UnknownPrecision> for LinalgError {
+    fn from(error: UnknownPrecision) -> Self {
+        LinalgError::Argument(error.to_string())
+    }
+}
+
 impl From<ReadError> for LinalgError {
     fn from(error: ReadError) -> Self {
         LinalgError::Read(Arc::new(error))
@@ -493,7 +506,8 @@ mod tests {
     use crate::matrix::market::{self, Storage, Symmetry};
     use crate::matrix::norm::first_not_finite;
     use crate::matrix::{Grid, Layout, Structure, TiledMatrix};
-    use crate::qr::Elimination;
+    use crate::qr::{Elimination, Tree};
+    use crate::scalar::Precision;
     use crate::{cholesky, lu};
     use dataflow_core::port::Inline;
     use dataflow_core::run;
@@ -529,9 +543,17 @@ mod tests {
             TiledMatrix::from_fn(layout, |_, _| 1.0)
         }
         type Step = fn() -> Result<(), LinalgError>;
-        let wrong: [(&str, bool, Step); 11] = [
+        let wrong: [(&str, bool, Step); 13] = [
             ("wrong_argument", false, || {
                 "mkl".parse::<Backend>()?;
+                Ok(())
+            }),
+            ("wrong_argument", false, || {
+                "oak".parse::<Tree>()?;
+                Ok(())
+            }),
+            ("wrong_argument", false, || {
+                "f16".parse::<Precision>()?;
                 Ok(())
             }),
             ("wrong_argument", false, || {
