@@ -367,6 +367,36 @@ fn what_is_taken_and_not_brought_back_no_later_space_may_take() {
     assert_eq!(error.kind(), Kind::Contradiction);
 }
 
+/// The series was never made, and said nothing.
+#[test]
+fn a_list_of_tasks_that_goes_on_beyond_its_count_is_no_part_of_a_series() {
+    struct Endless;
+    impl TaskSpace for Endless {
+        type Task = u64;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            about.name("on and on").class("Task");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..1 << 40
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn count(&self, _: Rank) -> u64 {
+            2
+        }
+    }
+    let error = Erased::series([Erased::new(&Endless)], 0..1).err().unwrap();
+    let expected = "on and on: rank 0 counts 2 tasks but lists more than 100002";
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (Kind::Contradiction, expected.into())
+    );
+}
+
 #[test]
 fn each_of_several_weighs_by_its_own_names() {
     let steps = vec![(0, None), (1, Some(0)), (1, None)];

@@ -176,7 +176,8 @@ impl<'s, D: Datum> Erased<'s, D> {
     ///
     /// # Errors
     /// [`Kind::Contradiction`] if a space changes a slot which earlier
-    /// ones read and none brings home, or fills one that it does not take;
+    /// ones read and none brings home, or fills one that it does not take, or lists a hundred thousand
+    /// tasks more than it counts;
     /// [`Kind::NotDescribed`] if a space does not describe as many
     /// classes as the names of its tasks have, or they have more than 65,535 classes together.
     ///

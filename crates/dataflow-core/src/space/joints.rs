@@ -6,6 +6,7 @@
 //! (the later changes a slot that the earlier only reads, say) they are refused.
 
 use super::behind::{Behind, Ends, NameVtable, RawName};
+use super::verify::{goes_on, most_listed};
 use super::{Description, Flow, Mode};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
@@ -65,7 +66,8 @@ impl Joints {
     /// Adds what the last of these spaces does on some ranks; those before it were added.
     ///
     /// # Errors
-    /// [`Kind::Contradiction`] if no edge could order it after those before;
+    /// [`Kind::Contradiction`] if no edge could order it after those before, or it lists far more tasks
+    /// than it counts;
     /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have.
     pub fn add<D: Datum>(
         &mut self,
@@ -158,8 +160,14 @@ fn touched<D: Datum>(
     let mut touching = Touching::new();
     let mut urgency = Urgency::default();
     for rank in ranks.map(Rank) {
-        let mut tasks = space.tasks(rank);
+        let count = space.count(rank);
+        let (mut tasks, mut n_listed) = (space.tasks(rank), 0);
         while let Some(task) = tasks() {
+            n_listed += 1;
+            if n_listed > most_listed(count) {
+                let text = format!("{}: {}", about.space_name(), goes_on(rank, count));
+                return Err(Error::new(Kind::Contradiction, None, text));
+            }
             let class = about.classes().get((names.class)(task));
             let mut ends = OfTask {
                 touching: &mut touching,

@@ -120,6 +120,18 @@ pub(crate) const FEW: u64 = 100_000;
 /// How many edges of a cycle are named.
 const CYCLE_SHOWN: usize = 4;
 
+/// So many tasks of a rank are looked at that counts so many: there may be no end of them.
+pub(super) fn most_listed(count: u64) -> u64 {
+    count.saturating_add(FEW)
+}
+
+/// What is said of a list that goes on beyond that.
+#[cold]
+pub(super) fn goes_on(on: Rank, count: u64) -> String {
+    let most = most_listed(count);
+    format!("{on} counts {count} tasks but lists more than {most}")
+}
+
 /// Tasks beyond which no memory holds what is noted of each.
 const NOTED: u64 = u32::MAX as u64;
 
@@ -260,15 +272,12 @@ impl TasksByIndex {
 impl<T: TaskName> Numbering<'_, T> {
     fn read_tasks(&mut self, on: Rank) -> Result<(), Contradiction> {
         let count = self.space.counted(on);
-        let most = count.saturating_add(FEW);
+        let most = most_listed(count);
         let (mut n_listed, mut found) = (0, Ok(()));
         self.space.each_task(on, &mut |task| {
             n_listed += 1;
             found = match n_listed > most {
-                // There may be no end of them.
-                true => fault(format!(
-                    "{on} counts {count} tasks but lists more than {most}"
-                )),
+                true => fault(goes_on(on, count)),
                 false => self.read_task(task, on),
             };
             match found {
