@@ -35,6 +35,8 @@ pub(super) struct Hand<S: TaskSpace> {
     pub read: BytesRead,
     /// What tasks have taken from home and put there.
     pub homes: HomeTally,
+    /// The [marks](super::stall::mark) of the tasks that ran, in debug builds.
+    pub ran: u64,
 }
 
 impl<S: TaskSpace> Hand<S> {
@@ -52,6 +54,7 @@ impl<S: TaskSpace> Hand<S> {
             looked: false,
             read: BytesRead::default(),
             homes: HomeTally::default(),
+            ran: 0,
         }
     }
 }

@@ -356,6 +356,8 @@ struct Run<'a, S: TaskSpace> {
     /// By which stores know what this run took and put.
     number: RunNumber,
     homes: Mutex<HomeTally>,
+    /// The sum of the marks of all tasks that ran, in debug builds.
+    ran: AtomicU64,
     copies: Box<[AtomicU64]>,
     /// Visits that go on in pieces, by worker.
     paused: SpinLock<Vec<Option<Paused<S>>>>,
@@ -400,6 +402,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
             number: homes::new_number(),
             homes: Mutex::default(),
+            ran: AtomicU64::new(0),
             copies: copies.collect(),
             paused: SpinLock::new(Vec::new()),
             description,

@@ -8,11 +8,12 @@ use super::common::Common;
 use super::drive::{Front, LeftVisit, Visit};
 use super::guard::drop_quietly;
 use super::hand::Hand;
+use super::stall::mark;
 use super::{ReadyTask, Run};
 use crate::error::{Error, Kind, TaskError};
 use crate::port::Word;
 use crate::space::{Flow, Flows, TaskName, TaskSpace};
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use crate::trace::{Fate, number};
 use std::time::Duration;
 
@@ -153,6 +154,9 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         }
         self.common.note_read(hand.read);
         self.note_homes(hand.homes);
+        if cfg!(debug_assertions) {
+            self.ran.fetch_add(hand.ran, Ordering::Relaxed);
+        }
     }
 }
 
@@ -166,6 +170,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Option<Performed<'_>> {
         visit.hand.task = Some(task);
+        if cfg!(debug_assertions) {
+            visit.hand.ran = visit.hand.ran.wrapping_add(mark(task));
+        }
         let flows: &[Flow] = if Self::CARRIES {
             self.gather((task, poisoned), visit)?
         } else {

@@ -9,6 +9,9 @@ use crate::space::{
     Asked, CountedInputs, Description, FEW, TaskName, TaskSpace, in_order, misplaced,
     wrong_in_small,
 };
+use crate::sync::Ordering;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{BuildHasher, BuildHasherDefault};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,6 +20,11 @@ const NAMED: usize = 3;
 const INPUTS_NAMED: usize = 8;
 /// Tasks among which the guilty are looked for: a list may have no end.
 const LOOKED_AT: usize = if cfg!(miri) { 1_000 } else { 10_000_000 };
+
+/// A number of a task by which sets of tasks are compared: the sums of their marks.
+pub(super) fn mark(task: impl TaskName) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(task)
+}
 
 /// Looks at the tasks of a rank until one is the guilty one.
 pub(super) fn look_at_tasks<T: TaskName>(
@@ -40,7 +48,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let count = self.common.ledger.count();
         let leftovers = self.pending.leftovers();
         if executed == count && leftovers.is_empty() {
-            return self.check_numbers(count);
+            self.check_numbers(count)?;
+            return self.check_listed(count);
         }
         let n_left = leftovers.len();
         let unpack = |packed| self.space.named(packed);
@@ -103,18 +112,51 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 }
             });
         }
-        let n_strange = n_fed.saturating_sub(n_listed);
-        if n_strange == 0 {
+        match n_fed.saturating_sub(n_listed) {
+            0 => Ok(()),
+            n => Err(self.not_listed(&format!("edges lead to {n} that `tasks` does not list"))),
+        }
+    }
+
+    /// Whether those that ran are those that are listed: in place of one another may have run. A task takes
+    /// some nanoseconds where edges carry no data: only debug builds ask, and of small spaces.
+    fn check_listed(&self, count: u64) -> Result<(), Error> {
+        if !cfg!(debug_assertions) || count > FEW {
             return Ok(());
         }
-        let mut text = format!(
-            "all {count} tasks ran on {}, and edges lead to {n_strange} that `tasks` does not list",
-            self.rank
-        );
+        let ran = self.ran.load(Ordering::Relaxed);
+        // What ran well is not to fail because the space panics when it is asked once more.
+        match catch_unwind(AssertUnwindSafe(|| self.listed(count))).map_err(buried) {
+            Ok(listed) if listed != ran => {
+                Err(self.not_listed("they are not those that `tasks` lists"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sum of the marks of the tasks that are listed, so many at most.
+    fn listed(&self, count: u64) -> u64 {
+        let (mut sum, mut left) = (0_u64, count);
+        let space: &dyn Asked<S::Task> = self.space;
+        space.each_task(self.rank, &mut |task| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            sum = sum.wrapping_add(mark(task));
+            left -= 1;
+            ControlFlow::Continue(())
+        });
+        sum
+    }
+
+    #[cold]
+    fn not_listed(&self, what: &str) -> Error {
+        let (count, rank) = (self.common.ledger.count(), self.rank);
+        let mut text = format!("all {count} tasks ran on {rank}, and {what}");
         if let Some(wrong) = self.wrong_in_small() {
             text += &format!("; {wrong}");
         }
-        Err(Error::new(Kind::Stalled, None, text))
+        Error::new(Kind::Stalled, None, text)
     }
 
     /// Adds the tasks of a dense space that have some of their inputs, but not all.

@@ -282,3 +282,67 @@ fn a_list_of_tasks_or_roots_without_an_end_hides_no_failure() {
         assert!(error.to_string().contains(words), "{error}");
     }
 }
+
+/// The graph that edges tell is 0 before 1. In place of 1 another is listed, which nobody feeds.
+struct Renamed<D> {
+    listed: u64,
+    is_numbered: bool,
+    datum: fn() -> Option<D>,
+}
+
+impl<D: dataflow_core::data::Datum> TaskSpace for Renamed<D> {
+    type Task = u64;
+    type Datum = D;
+    fn describe(&self, about: &mut Description) {
+        about.class("Task").order("IN").new_flow("OUT");
+    }
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        [0, self.listed].into_iter()
+    }
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        match task {
+            0 => {}
+            1 => from.task(0, 0, 0),
+            _ => from.task(0, task + 1, 0),
+        }
+    }
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task == 0 {
+            to.task(0, 1, 0);
+        }
+    }
+    fn run(&self, _: u64, flows: &mut Flows<'_, D>) -> Result<(), TaskError> {
+        let _ = (flows, self.datum);
+        Ok(())
+    }
+    fn index(&self, task: u64) -> Option<usize> {
+        self.is_numbered.then_some(task as usize)
+    }
+}
+
+/// As many ran as are listed, and the run ended well.
+#[test]
+fn debug_builds_tell_that_another_task_ran_in_place_of_one_that_is_listed() {
+    fn told<D: dataflow_core::data::Datum>(datum: fn() -> Option<D>) {
+        for is_numbered in [false, true] {
+            let space = |listed| Renamed {
+                listed,
+                is_numbered,
+                datum,
+            };
+            for (name, executor) in executors() {
+                within(|| name.clone(), || run(&space(1), &*executor)).unwrap();
+                let error = within(|| name.clone(), || run(&space(2), &*executor)).unwrap_err();
+                assert_eq!(error.kind(), Kind::Stalled, "{error}");
+                let text = error.to_string();
+                let expected =
+                    "all 2 tasks ran on rank 0, and they are not those that `tasks` lists; ";
+                assert!(text.starts_with(expected), "{text}");
+            }
+        }
+    }
+    if cfg!(debug_assertions) {
+        told::<()>(|| None);
+        told::<Number>(|| None);
+    }
+}
