@@ -19,6 +19,9 @@ use dataflow_core::port::Executor;
 /// - `l`: what [`factor`](super::factor) left; each rank gives its part, and gets the same
 /// - `norm`: ‖A‖₁, taken [before](crate::matrix::norm::norm()) A was overwritten
 ///
+/// Nothing tells a factor from another triangle: of a matrix that was never factored the answer is
+/// ‖A‖₁·‖(L·Lᴴ)⁻¹‖₁ with its own lower triangle for L, and not its condition.
+///
 /// At most 11 solutions of one column, mostly 4 or 5.
 ///
 /// # Errors
@@ -36,6 +39,8 @@ use dataflow_core::port::Executor;
 /// // A = [4 2; 2 2], A⁻¹ = [½ −½; −½ 1]
 /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[4.0, 2.0], [2.0, 2.0]][i][j]);
 /// let norm = norm(&a, Norm::One, &Inline)?;
+/// // Not factored yet: with L = [4 0; 2 2].
+/// assert!((condition(&a, norm, Backend::Auto, &Inline)? - 2.25).abs() < 1e-14);
 /// factor(&a, Backend::Auto, &Inline)?;
 /// assert!((condition(&a, norm, Backend::Auto, &Inline)? - 9.0).abs() < 1e-14);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
