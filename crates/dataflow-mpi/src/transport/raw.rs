@@ -32,6 +32,8 @@ pub struct Raw<'t> {
     transport: Box<dyn Transport + 't>,
     bell: Arc<dyn Bell>,
     spins: bool,
+    /// Which rank was lost, and why: what was to be received then may still come.
+    lost: Option<String>,
 }
 
 impl fmt::Debug for Raw<'_> {
@@ -73,6 +75,7 @@ impl<'t> Raw<'t> {
             transport,
             spins: spins || bell.is_none(),
             bell: bell.unwrap_or_else(|| host.bell()),
+            lost: None,
         }
     }
 
@@ -86,6 +89,7 @@ impl<'t> Raw<'t> {
             transport: Box::new(lent),
             spins: bell.is_none(),
             bell: bell.unwrap_or_else(|| host.bell()),
+            lost: None,
         }
     }
 
@@ -99,15 +103,21 @@ impl<'t> Raw<'t> {
     /// lives.
     ///
     /// # Errors
-    /// If the transport says meanwhile that it has lost a rank, whichever. Over MPI it may never notice.
+    /// If the transport says meanwhile that it has lost a rank, whichever: its peer may wait for that one. From
+    /// then on nothing more is received. Over MPI it may never notice.
     pub fn receive(&mut self, from: Rank, block: Box<dyn Block>) -> Result<Box<dyn Block>, Error> {
+        if let Some(text) = &self.lost {
+            return Err(Error::rank_lost(text));
+        }
         let range = 0..block.bytes().len();
         self.transport.receive(from, TAG, Room { block, range });
         loop {
             match self.transport.poll() {
                 Some(Event::Data { room, .. }) => return Ok(room.block),
                 Some(Event::Lost(rank, reason)) => {
-                    return Err(Error::rank_lost(format!("{rank} is lost: {reason}")));
+                    let text = format!("{rank} is lost: {reason}");
+                    self.lost = Some(text.clone());
+                    return Err(Error::rank_lost(text));
                 }
                 Some(_) => {}
                 None if self.spins => std::hint::spin_loop(),
@@ -168,5 +178,27 @@ impl Transport for LentTransport<'_> {
 
     fn bell(&mut self, _: &dyn Host) -> Option<Arc<dyn Bell>> {
         None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::host::Machine;
+    use crate::transport::local;
+    use dataflow_core::port::{Heap, Memory};
+
+    /// What rank 1 sent was taken for what rank 2 had not.
+    #[test]
+    fn who_has_lost_a_rank_receives_no_more_and_nothing_of_another() {
+        let ends = local::connect(4).into_iter();
+        let ends = ends.map(|end| Raw::new(Box::new(end), &*Machine::new(), true));
+        let mut ends: Vec<_> = ends.collect();
+        drop(ends.pop());
+        let lost = ends[0].receive(Rank(1), Heap.allocate(8)).unwrap_err();
+        assert!(lost.to_string().starts_with("rank 3 is lost"), "{lost}");
+        ends[1].send(Rank(0), &Sendable::new(vec![1; 8]));
+        let again = ends[0].receive(Rank(2), Heap.allocate(8)).unwrap_err();
+        assert_eq!(again.to_string(), lost.to_string());
     }
 }
