@@ -161,6 +161,16 @@ impl<'a, T: Scalar> Check<'a, T> {
     }
 }
 
+/// The tasks of all ranks.
+fn all_tasks(nt: u32) -> impl Iterator<Item = CheckTask> + Send {
+    let columns = (0..nt).flat_map(move |n| (n..nt).map(move |m| (m, n)));
+    columns.flat_map(|(m, n)| {
+        let own = [Give { m, k: n }, Begin { m, n }, Add { m, n }];
+        let subtract = (0..=n).map(move |k| Subtract { m, n, k });
+        own.into_iter().chain(subtract)
+    })
+}
+
 impl<T: Scalar> TaskSpace for Check<'_, T> {
     type Task = CheckTask;
     type Datum = Tile<T>;
@@ -176,14 +186,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = CheckTask> + Send {
-        let columns = (0..self.nt).flat_map(|n| (n..self.nt).map(move |m| (m, n)));
-        let of_tile = |(m, n)| {
-            let subtract = (0..=n).map(move |k| Subtract { m, n, k });
-            [Give { m, k: n }, Begin { m, n }, Add { m, n }]
-                .into_iter()
-                .chain(subtract)
-        };
-        placed(self, on, columns.flat_map(of_tile))
+        placed(self, on, all_tasks(self.nt))
     }
 
     fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {

@@ -18,7 +18,7 @@ use crate::matrix::check::{BlockView, Form, Rounding, backward_error, subtract};
 use crate::matrix::norm::Extent;
 use crate::matrix::rest::{self, SumsView};
 use crate::matrix::tiled::{column_major, empty_tile, fill};
-use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
+use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix, column_by_column};
 use crate::scalar::Scalar;
 use dataflow_core::port::{Executor, Inline};
 use dataflow_core::prelude::*;
@@ -163,11 +163,6 @@ impl<'a, T: Scalar> Check<'a, T> {
         self.lu.rows() - self.lu.row_range(k as usize).start
     }
 
-    /// How many steps reach tile (m, n).
-    pub(super) fn steps_of(m: u32, n: u32) -> u32 {
-        m.min(n) + 1
-    }
-
     /// Whether all tiles are on this rank: then giving one costs nothing.
     fn is_alone(&self) -> bool {
         self.all == *self.lu.layout()
@@ -243,10 +238,15 @@ impl<'a, T: Scalar> Check<'a, T> {
         );
         let rest = rest::elements_mut(piece, (rows, cols));
         subtract(rest, (rows, cols), left, upper);
-        if k + 1 == Self::steps_of(m, n) {
+        if k + 1 == steps_of(m, n) {
             *piece = rest::ended(piece, (rows, cols), Extent::Whole, self.lu.memory());
         }
     }
+}
+
+/// How many steps reach tile (m, n).
+pub(super) fn steps_of(m: u32, n: u32) -> u32 {
+    m.min(n) + 1
 }
 
 /// Of what is summed: of a matrix without entries nothing, however long it is.
@@ -277,6 +277,20 @@ fn upper_of<'b, T: Scalar>(tile: &Tile<T>, inner: usize, buffer: &'b mut Vec<T>)
         buffer.resize(buffer.len() + inner - kept, T::zero());
     }
     buffer
+}
+
+/// The tasks of all ranks. First what all others wait for: roots are announced in this order.
+fn all_tasks(rows: RankRows, nt: u32) -> impl Iterator<Item = CheckTask> + Send {
+    let tiles = column_by_column(rows.mt, nt);
+    let give = tiles.clone().map(|(m, n)| Give { m, n });
+    let orders = (0..rows.mt.min(nt)).map(|k| Order { k });
+    let leave = (0..nt).flat_map(move |n| rows.with_tiles(0).map(move |r| Leave { r, n }));
+    let of_tile = |(m, n)| {
+        let subtract = (0..steps_of(m, n)).map(move |k| Subtract { m, n, k });
+        [Begin { m, n }, Add { m, n }].into_iter().chain(subtract)
+    };
+    let rest = tiles.flat_map(of_tile);
+    give.chain(orders).chain(leave).chain(rest)
 }
 
 impl<T: Scalar> TaskSpace for Check<'_, T> {
@@ -312,19 +326,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = CheckTask> + Send {
-        let (mt, nt, rows) = (self.rows.mt, self.nt, self.rows);
-        let tiles = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
-        let of_tile = |(m, n)| {
-            let subtract = (0..Self::steps_of(m, n)).map(move |k| Subtract { m, n, k });
-            [Begin { m, n }, Add { m, n }].into_iter().chain(subtract)
-        };
-        // First what all others wait for: roots are announced in this order.
-        let give = tiles.clone().map(|(m, n)| Give { m, n });
-        let orders = (0..self.steps()).map(|k| Order { k });
-        let leave = (0..nt).flat_map(move |n| rows.with_tiles(0).map(move |r| Leave { r, n }));
-        let all = give.chain(orders).chain(leave);
-        let all = all.chain(tiles.flat_map(of_tile));
-        placed(self, on, all)
+        placed(self, on, all_tasks(self.rows, self.nt))
     }
 
     fn inputs(&self, task: CheckTask, from: &mut impl Inputs<Self>) {
@@ -389,7 +391,7 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
                     to.range(PIECE, m..mt, |i| Subtract { m: i, n, k: m }, UPPER);
                 }
             }
-            Subtract { m, n, k } => match k + 1 == Self::steps_of(m, n) {
+            Subtract { m, n, k } => match k + 1 == steps_of(m, n) {
                 true => to.task(PIECE, Add { m, n }, PART),
                 false => to.task(PIECE, Subtract { m, n, k: k + 1 }, PIECE),
             },

@@ -188,18 +188,6 @@ impl<'a, T: Scalar> Columns<'a, T> {
         n + 1 < self.steps()
     }
 
-    fn all(&self) -> impl Iterator<Item = ColumnsTask> + Send + use<'a, T> {
-        let this = *self;
-        let of_column = move |n| {
-            let updates = (0..this.steps_of(n)).map(move |k| Update { n, k });
-            updates.chain([Join { n }, Part { n }])
-        };
-        let panels = (0..self.steps()).map(|k| Panel { k });
-        let orders = (1..self.steps()).map(|k| Order { n: k - 1 });
-        let columns = (0..self.nt).flat_map(of_column);
-        columns.chain(panels).chain(orders)
-    }
-
     /// COLUMN ← the tiles of column n, one below the other.
     fn join(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
         let (rows, cols) = (self.a.rows(), self.a.tile_cols(n as usize));
@@ -274,6 +262,19 @@ impl<'a, T: Scalar> Columns<'a, T> {
     }
 }
 
+/// All tasks.
+fn all_tasks(mt: u32, nt: u32) -> impl Iterator<Item = ColumnsTask> + Send {
+    let steps = mt.min(nt);
+    let of_column = move |n: u32| {
+        let updates = (0..n.min(steps)).map(move |k| Update { n, k });
+        updates.chain([Join { n }, Part { n }])
+    };
+    let panels = (0..steps).map(|k| Panel { k });
+    let orders = (1..steps).map(|k| Order { n: k - 1 });
+    let columns = (0..nt).flat_map(of_column);
+    columns.chain(panels).chain(orders)
+}
+
 impl<T: Scalar> TaskSpace for Columns<'_, T> {
     type Task = ColumnsTask;
     type Datum = Tile<T>;
@@ -305,7 +306,7 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ColumnsTask> + Send {
-        placed(self, on, self.all())
+        placed(self, on, all_tasks(self.mt, self.nt))
     }
 
     fn inputs(&self, task: ColumnsTask, from: &mut impl Inputs<Self>) {

@@ -31,10 +31,11 @@ use super::flows::{
 use super::numbered::{self, Numbered};
 use super::pivots::{Pivots, expect_general};
 use super::rank_rows::RankRows;
+use super::tournament::entrants;
 use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::lookahead::Lookahead;
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Layout, Tile, TiledMatrix, column_by_column};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -322,6 +323,15 @@ impl<'a, T: Scalar> Factor<'a, T> {
         }
     }
 
+    fn all_tasks(&self) -> FactorTasks {
+        FactorTasks {
+            rows: self.rows,
+            nt: self.nt,
+            groups: self.groups,
+            tournament: self.tournament,
+        }
+    }
+
     /// Hands on the order of the rows below tile row n.
     fn hand_on_order(&self, n: u32, to: &mut impl Successors<Self>) {
         if let Some(n) = n.checked_sub(1) {
@@ -332,32 +342,64 @@ impl<'a, T: Scalar> Factor<'a, T> {
         }
         go(n + 1..self.rows.mt, |m| self.order_to_settle(m, n), to);
     }
+}
+
+/// Which tasks there are: those of steps on tile rows and columns, of which panels are gathered by groups.
+#[derive(Clone, Copy)]
+struct FactorTasks {
+    rows: RankRows,
+    nt: u32,
+    groups: RankRows,
+    tournament: bool,
+}
+
+impl FactorTasks {
+    /// All tasks, on all ranks.
+    fn tasks(self) -> impl Iterator<Item = Task> + Send {
+        let of_tile = |(m, n): (u32, u32)| (0..m.min(n)).map(move |k| Update { m, n, k });
+        let updates = column_by_column(self.rows.mt, self.nt).flat_map(of_tile);
+        self.beside_updates().chain(updates)
+    }
 
     /// All tasks but the updates.
-    fn beside_updates(&self) -> impl Iterator<Item = Task> + Send + use<'a, T> {
-        let this = *self;
-        let (mt, nt, steps) = (self.rows.mt, self.nt, self.steps());
-        let begin = (0..nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
+    fn beside_updates(self) -> impl Iterator<Item = Task> + Send {
+        let (mt, nt, steps) = (self.rows.mt, self.nt, self.rows.mt.min(self.nt));
         let of_step = move |k| {
-            let gather = this.groups.with_tiles(k).map(move |r| Gather { r, k });
-            let gather = gather.chain(this.matches(k));
+            let gather = self.groups.with_tiles(k).map(move |r| Gather { r, k });
+            let entrants = if self.tournament {
+                entrants(self.groups, k)
+            } else {
+                0
+            };
+            let matches = (2..entrants).map(move |v| Merge { v, k });
             let scatter = (k..mt).map(move |m| Scatter { m, k });
             let right = (k + 1..nt).flat_map(move |n| {
-                let rise = this.rows.with_tiles(k + 1).map(move |r| Rise { r, n, k });
+                let rise = self.rows.with_tiles(k + 1).map(move |r| Rise { r, n, k });
                 rise.chain([Top { n, k }])
             });
-            gather.chain([Panel { k }]).chain(scatter).chain(right)
+            let panel = gather.chain(matches).chain([Panel { k }]);
+            panel.chain(scatter).chain(right)
         };
         let of_column = move |n| {
-            let leave = this.rows.with_tiles(n + 1).map(move |r| Leave { r, n });
+            let leave = self.rows.with_tiles(n + 1).map(move |r| Leave { r, n });
             let settle = (n + 1..mt).map(move |m| Settle { m, n });
             leave.chain(settle).chain([Order { n }])
         };
         let reordered = 0..steps.saturating_sub(1);
-        begin
+        begin(mt, nt)
             .chain((0..steps).flat_map(of_step))
             .chain(reordered.flat_map(of_column))
     }
+}
+
+/// The roots.
+fn begin(mt: u32, nt: u32) -> impl Iterator<Item = Task> + Send {
+    column_by_column(mt, nt).map(|(m, n)| Begin { m, n })
+}
+
+/// How many updates a rank has.
+fn updates_of(a: &Layout, on: Rank) -> u64 {
+    a.tiles_of(on).map(|(m, n)| u64::from(m.min(n))).sum()
 }
 
 impl<T: Scalar> TaskSpace for Factor<'_, T> {
@@ -402,11 +444,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let (mt, nt) = (self.rows.mt, self.nt);
-        let of_tile = |(m, n): (u32, u32)| (0..m.min(n)).map(move |k| Update { m, n, k });
-        let updates = (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
-        let all = self.beside_updates().chain(updates.flat_map(of_tile));
-        placed(self, on, all)
+        placed(self, on, self.all_tasks().tasks())
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
@@ -540,15 +578,11 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let mt = self.rows.mt;
-        let begin = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| Begin { m, n }));
-        placed(self, on, begin)
+        placed(self, on, begin(self.rows.mt, self.nt))
     }
 
     fn count(&self, on: Rank) -> u64 {
-        let beside = placed(self, on, self.beside_updates());
-        let tiles = (0..self.nt).flat_map(|n| (0..self.rows.mt).map(move |m| (m, n)));
-        let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-        beside.count() as u64 + here.map(|(m, n)| u64::from(m.min(n))).sum::<u64>()
+        let beside = placed(self, on, self.all_tasks().beside_updates());
+        beside.count() as u64 + updates_of(self.a.layout(), on)
     }
 }

@@ -26,7 +26,7 @@ use super::pivots::{expect_general, of_words, order, words, words_bytes};
 use crate::error::LinalgError;
 use crate::flops;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
-use crate::matrix::{Format, Part, Tile, TiledMatrix};
+use crate::matrix::{Format, Layout, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -185,29 +185,44 @@ impl<'a, T: Scalar> Incremental<'a, T> {
     /// Who has the tile of row k in column n next, after row m of step k, and by which flow.
     fn after(&self, m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
         match m + 1 < self.mt {
-            true => (Self::pair(m + 1, n, k), ABOVE),
+            true => (pair(m + 1, n, k), ABOVE),
             false if n == k => (Join { k }, UPPER),
             false => (Stay { n, k }, ABOVE),
         }
     }
+}
 
-    /// Who had it last, row m of step k, and by which flow.
-    fn before(m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
-        match (m, n) == (k, k) {
-            true => (Getrf { k }, MADE_UPPER),
-            false => (Self::pair(m, n, k), ABOVE),
-        }
+/// Who had it last, row m of step k, and by which flow.
+fn before(m: u32, n: u32, k: u32) -> (IncrementalTask, usize) {
+    match (m, n) == (k, k) {
+        true => (Getrf { k }, MADE_UPPER),
+        false => (pair(m, n, k), ABOVE),
     }
+}
 
-    /// Who changes the tile of row k in column n together with that of row m, in step k.
-    fn pair(m: u32, n: u32, k: u32) -> IncrementalTask {
-        match (m == k, n == k) {
-            (true, true) => Getrf { k },
-            (true, false) => Gessm { n, k },
-            (false, true) => Tstrf { m, k },
-            (false, false) => Ssssm { m, n, k },
-        }
+/// Who changes the tile of row k in column n together with that of row m, in step k.
+fn pair(m: u32, n: u32, k: u32) -> IncrementalTask {
+    match (m == k, n == k) {
+        (true, true) => Getrf { k },
+        (true, false) => Gessm { n, k },
+        (false, true) => Tstrf { m, k },
+        (false, false) => Ssssm { m, n, k },
     }
+}
+
+/// The tasks of a rank.
+fn tasks_of(a: &Layout, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send + use<> {
+    a.tiles_of(on).flat_map(|(m, n)| {
+        let stay = (m < n).then_some(Stay { n, k: m });
+        let stay = stay.or((m == n).then_some(Join { k: m }));
+        (0..=m.min(n)).map(move |k| pair(m, n, k)).chain(stay)
+    })
+}
+
+/// How many they are.
+fn count_of(a: &Layout, on: Rank) -> u64 {
+    let of_tile = |(m, n): (u32, u32)| u64::from(m.min(n)) + 1 + u64::from(m <= n);
+    a.tiles_of(on).map(of_tile).sum()
 }
 
 impl IncrementalTask {
@@ -258,14 +273,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send {
-        let mt = self.mt;
-        let tiles = (0..self.nt).flat_map(move |n| (0..mt).map(move |m| (m, n)));
-        let here = tiles.filter(move |&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-        here.flat_map(|(m, n)| {
-            let stay = (m < n).then_some(Stay { n, k: m });
-            let stay = stay.or((m == n).then_some(Join { k: m }));
-            (0..=m.min(n)).map(move |k| Self::pair(m, n, k)).chain(stay)
-        })
+        tasks_of(self.a.layout(), on)
     }
 
     fn inputs(&self, task: IncrementalTask, from: &mut impl Inputs<Self>) {
@@ -284,19 +292,19 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 from.task(SWAPS, Getrf { k }, MADE_SWAPS);
             }
             Tstrf { m, k } => {
-                let (above, its) = Self::before(m - 1, k, k);
+                let (above, its) = before(m - 1, k, k);
                 from.task(ABOVE, above, its);
             }
             Ssssm { m, n, k } => {
-                let (above, its) = Self::before(m - 1, n, k);
+                let (above, its) = before(m - 1, n, k);
                 from.task(ABOVE, above, its);
                 from.task(LEFT, Tstrf { m, k }, BELOW);
                 from.task(STEPS, Tstrf { m, k }, MADE_STEPS);
             }
-            Stay { n, k } => from.task(ABOVE, Self::pair(self.mt - 1, n, k), ABOVE),
+            Stay { n, k } => from.task(ABOVE, pair(self.mt - 1, n, k), ABOVE),
             Join { k } => {
                 from.task(ABOVE, Getrf { k }, ABOVE);
-                let (last, its) = Self::before(self.mt - 1, k, k);
+                let (last, its) = before(self.mt - 1, k, k);
                 from.task(UPPER, last, its);
             }
         }
@@ -322,11 +330,11 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
                 to.home(MADE_STEPS, self.exchanges.store(), exchange);
             }
             Ssssm { .. } => {
-                let next = Self::pair(m, n, k + 1);
+                let next = pair(m, n, k + 1);
                 to.task(BELOW, next, next.lower_flow());
             }
         }
-        let (_, own) = Self::before(m, n, k);
+        let (_, own) = before(m, n, k);
         let (next, its) = self.after(m, n, k);
         to.task(own, next, its);
     }
@@ -395,10 +403,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
     }
 
     fn count(&self, on: Rank) -> u64 {
-        let tiles = (0..self.nt).flat_map(|n| (0..self.mt).map(move |m| (m, n)));
-        let here = tiles.filter(|&(m, n)| self.a.rank_of(m as usize, n as usize) == on);
-        here.map(|(m, n)| u64::from(m.min(n)) + 1 + u64::from(m <= n))
-            .sum()
+        count_of(self.a.layout(), on)
     }
 }
 

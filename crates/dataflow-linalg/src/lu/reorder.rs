@@ -12,7 +12,7 @@ use super::flows::{made, optional};
 use super::moving::Moving;
 use super::pivots::{Pivots, Swaps, inverse, of_words, order, words};
 use super::rank_rows::RankRows;
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Tile, TiledMatrix, column_by_column};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
 use dataflow_core::space::{Slot, placed};
@@ -142,6 +142,22 @@ impl<'a, T: Scalar> Reorder<'a, T> {
     }
 }
 
+/// The tasks of all ranks.
+fn all_tasks(
+    rows: RankRows,
+    columns: u32,
+    forwards: bool,
+) -> impl Iterator<Item = ReorderTask> + Send {
+    let orders = (0..if columns > 0 { rows.mt } else { 0 }).map(|k| Order { k });
+    let of_tile = move |(m, j)| {
+        let begin = forwards.then_some(Begin { m, j });
+        begin.into_iter().chain([Settle { m, j }])
+    };
+    let tiles = column_by_column(rows.mt, columns).flat_map(of_tile);
+    let leave = (0..columns).flat_map(move |j| rows.with_tiles(0).map(move |r| Leave { r, j }));
+    orders.chain(tiles).chain(leave)
+}
+
 impl<T: Scalar> TaskSpace for Reorder<'_, T> {
     type Task = ReorderTask;
     type Datum = Tile<T>;
@@ -164,17 +180,7 @@ impl<T: Scalar> TaskSpace for Reorder<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ReorderTask> + Send {
-        let (nt, columns, rows) = (self.nt(), self.columns, self.rows);
-        let orders = (0..if columns > 0 { nt } else { 0 }).map(|k| Order { k });
-        let tiles = (0..columns).flat_map(move |j| (0..nt).map(move |m| (m, j)));
-        let forwards = self.forwards;
-        let of_tile = move |(m, j)| {
-            let begin = forwards.then_some(Begin { m, j });
-            begin.into_iter().chain([Settle { m, j }])
-        };
-        let tiles = tiles.flat_map(of_tile);
-        let leave = (0..columns).flat_map(move |j| rows.with_tiles(0).map(move |r| Leave { r, j }));
-        placed(self, on, orders.chain(tiles).chain(leave))
+        placed(self, on, all_tasks(self.rows, self.columns, self.forwards))
     }
 
     fn inputs(&self, task: ReorderTask, from: &mut impl Inputs<Self>) {

@@ -13,7 +13,7 @@ use super::pivots::{expect_general, words_bytes};
 use super::solve::expect_sides;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, ssssm, trsm_op};
-use crate::matrix::{Part, Tile, TiledMatrix};
+use crate::matrix::{Part, Tile, TiledMatrix, column_by_column};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -151,6 +151,22 @@ impl<'a, T: Scalar> Replay<'a, T> {
     }
 }
 
+/// The tasks of all ranks.
+fn all_tasks(nt: u32, columns: u32) -> impl Iterator<Item = ReplayTask> + Send {
+    let needed = if columns > 0 { nt } else { 0 };
+    let give = (0..needed).flat_map(move |n| {
+        let steps = (n..nt).map(move |m| GiveSteps { m, k: n });
+        (0..nt).map(move |m| Give { m, n }).chain(steps)
+    });
+    let of_step = move |(k, j)| {
+        let below = (k + 1..nt).map(move |m| Pair { m, k, j });
+        let above = (0..k).map(move |m| Update { m, k, j });
+        let own = [Forward { k, j }, Backward { k, j }];
+        own.into_iter().chain(below).chain(above)
+    };
+    give.chain(column_by_column(nt, columns).flat_map(of_step))
+}
+
 impl<T: Scalar> TaskSpace for Replay<'_, T> {
     type Task = ReplayTask;
     type Datum = Tile<T>;
@@ -176,22 +192,7 @@ impl<T: Scalar> TaskSpace for Replay<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ReplayTask> + Send {
-        let (nt, columns) = (self.nt, self.columns);
-        let needed = if columns > 0 { nt } else { 0 };
-        let give = (0..needed).flat_map(move |n| {
-            let steps = (n..nt).map(move |m| GiveSteps { m, k: n });
-            (0..nt).map(move |m| Give { m, n }).chain(steps)
-        });
-        let of_step = move |k, j| {
-            let below = (k + 1..nt).map(move |m| Pair { m, k, j });
-            let above = (0..k).map(move |m| Update { m, k, j });
-            [Forward { k, j }, Backward { k, j }]
-                .into_iter()
-                .chain(below)
-                .chain(above)
-        };
-        let steps = (0..columns).flat_map(move |j| (0..nt).flat_map(move |k| of_step(k, j)));
-        placed(self, on, give.chain(steps))
+        placed(self, on, all_tasks(self.nt, self.columns))
     }
 
     fn inputs(&self, task: ReplayTask, from: &mut impl Inputs<Self>) {

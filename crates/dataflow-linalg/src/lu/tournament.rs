@@ -20,27 +20,26 @@
 //! `factor` and `body`.
 
 use super::edges::{FlowOf, come};
+use super::factor::Factor;
 use super::factor::Task::{Gather, Merge, Panel};
-use super::factor::{Factor, Task};
 use super::flows::{gather, merge};
 use super::numbered::{self, Numbered, stored_width};
 use super::pivots::{Swaps, order, raising};
+use super::rank_rows::RankRows;
 use crate::kernel::{eliminate, getrf};
 use crate::matrix::{Format, Tile};
 use crate::scalar::{Scalar, number, set_number};
 use dataflow_core::prelude::*;
 
-impl<T: Scalar> Factor<'_, T> {
-    /// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have
-    /// the numbers from there on. The root is 1, below `v` come `2·v` and `2·v + 1`.
-    pub(super) fn entrants(&self, k: u32) -> u32 {
-        self.groups.p.min(self.groups.mt - k)
-    }
+/// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have
+/// the numbers from there on. The root is 1, below `v` come `2·v` and `2·v + 1`.
+pub(super) fn entrants(groups: RankRows, k: u32) -> u32 {
+    groups.p.min(groups.mt - k)
+}
 
-    /// The matches of panel k but the last, which is the panel's own task.
-    pub(super) fn matches(&self, k: u32) -> impl Iterator<Item = Task> + use<T> {
-        let entrants = if self.tournament { self.entrants(k) } else { 0 };
-        (2..entrants).map(move |v| Merge { v, k })
+impl<T: Scalar> Factor<'_, T> {
+    pub(super) fn entrants(&self, k: u32) -> u32 {
+        entrants(self.groups, k)
     }
 
     /// Who made the set of rows at a node of the tree.

@@ -8,7 +8,7 @@
 //! where it is small; a tournament sends less, by a sixth where each of its groups is a tile. The same holds
 //! of rows of right-hand sides.
 
-use super::check::{CheckTask, OUTGOING};
+use super::check::{CheckTask, OUTGOING, steps_of};
 use super::factor::Task::{
     Begin, Gather, Leave, Merge, Order, Panel, Rise, Scatter, Settle, Top, Update,
 };
@@ -302,9 +302,7 @@ impl<T: Scalar> Weight for Check<'_, T> {
                     * self.lu.tile_cols(n as usize) as f64;
                 (elements * size_of::<T>() as f64).round() as u64
             }
-            Subtract { m, n, k } if k + 1 == Self::steps_of(m, n) => {
-                sums(self.lu.tile_shape((m, n)))
-            }
+            Subtract { m, n, k } if k + 1 == steps_of(m, n) => sums(self.lu.tile_shape((m, n))),
             Begin { m, n } | Give { m, n } | Subtract { m, n, .. } => self.lu.tile_bytes((m, n)),
             Add { .. } => sums((self.lu.rows(), self.lu.cols())),
         }

@@ -430,6 +430,14 @@ fn cut(index: usize, nb: usize, length: usize) -> Range<usize> {
     start..start.saturating_add(nb).min(length)
 }
 
+/// The tiles of so many rows and columns of tiles, column by column.
+pub(crate) fn column_by_column(
+    mt: u32,
+    nt: u32,
+) -> impl Iterator<Item = (u32, u32)> + Clone + Send {
+    (0..nt).flat_map(move |n| (0..mt).map(move |m| (m, n)))
+}
+
 /// Why there is no such layout.
 ///
 /// # Examples

@@ -48,6 +48,7 @@ pub use each::EachTile;
 pub(crate) use entries::column_major_of;
 pub use entries::{AdjointEntries, ColumnMajor, Entries};
 pub(crate) use fill::{Fill, FillTask};
+pub(crate) use layout::column_by_column;
 pub use layout::{Layout, LayoutError, Structure};
 pub use regular::{Regular, RegularTask};
 pub use tile::{Format, Part, Tile};

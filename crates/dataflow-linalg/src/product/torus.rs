@@ -17,7 +17,7 @@ use super::gemm::fits;
 use super::operand::Operand;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm_add, scale};
-use crate::matrix::{Tile, TiledMatrix};
+use crate::matrix::{Layout, Tile, TiledMatrix};
 use crate::scalar::{Scalar, shown};
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -167,6 +167,23 @@ impl<'a, T: Scalar> Torus<'a, T> {
     }
 }
 
+/// The tasks of a rank, by the layouts of A, B and C.
+fn tasks_of(
+    [a, b, c]: [&Layout; 3],
+    kt: u32,
+    on: Rank,
+) -> impl Iterator<Item = TorusTask> + Send + use<> {
+    let given = |of: &Layout| of.tiles_of(on).filter(move |_| kt > 0);
+    let of_a = given(a).map(|(i, j)| GiveA { i, j });
+    let of_b = given(b).map(|(i, j)| GiveB { i, j });
+    let updates = move |(m, n)| {
+        let steps = (0..kt).map(move |k| Update { m, n, k });
+        std::iter::once(Scale { m, n }).chain(steps)
+    };
+    let own = c.tiles_of(on).flat_map(updates);
+    of_a.chain(of_b).chain(own)
+}
+
 impl<T: Scalar> TaskSpace for Torus<'_, T> {
     type Task = TorusTask;
     type Datum = Tile<T>;
@@ -191,16 +208,8 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = TorusTask> + Send {
-        let kt = self.kt;
-        let given = |of: Operand<'_, T>| of.matrix.layout().tiles_of(on).filter(move |_| kt > 0);
-        let of_a = given(self.a).map(|(i, j)| GiveA { i, j });
-        let of_b = given(self.b).map(|(i, j)| GiveB { i, j });
-        let updates = move |(m, n)| {
-            let steps = (0..kt).map(move |k| Update { m, n, k });
-            std::iter::once(Scale { m, n }).chain(steps)
-        };
-        let own = self.c.layout().tiles_of(on).flat_map(updates);
-        of_a.chain(of_b).chain(own)
+        let layouts = [self.a.matrix, self.b.matrix, self.c].map(TiledMatrix::layout);
+        tasks_of(layouts, self.kt, on)
     }
 
     fn inputs(&self, task: TorusTask, from: &mut impl Inputs<Self>) {

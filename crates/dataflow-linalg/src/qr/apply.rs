@@ -6,7 +6,7 @@
 //!
 //! Reflectors are given by tasks on the ranks where they lie.
 
-use super::elimination::RowStep;
+use super::elimination::{Elimination, RowStep};
 use super::reflectors::Reflectors;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Op, Side, gemqrt, tpmqrt};
@@ -201,21 +201,38 @@ impl<'a, T: Scalar> Apply<'a, T> {
             RowStep::Stay { k } => (Stay { k, n }, TILE),
         }
     }
+}
 
-    /// What gives the reflectors of the rows of tiles, panel by panel.
-    fn givers(&self) -> impl Iterator<Item = ApplyTask> + Send {
-        let q = &self.q.elimination;
-        let panels = if self.lines > 0 { q.panels() } else { 0 };
-        let rows = (0..panels).flat_map(|k| (k..q.mt()).map(move |m| (m, k)));
-        rows.flat_map(|(m, k)| {
-            let give = q
-                .is_triangle(k, m)
-                .then_some(ApplyTask::Reflectors { m, k });
-            [give, (m > k).then_some(Eliminated { m, k })]
-                .into_iter()
-                .flatten()
-        })
-    }
+/// The tasks of all ranks.
+fn all_tasks(q: &Elimination, lines: u32) -> impl Iterator<Item = ApplyTask> + Send {
+    let each = givers(q, lines).flat_map(move |giver| {
+        let beside = (0..lines).map(move |n| match giver {
+            ApplyTask::Reflectors { m, k } => Gemqrt { m, k, n },
+            Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => Tpmqrt { m, k, n },
+            Stay { .. } => giver,
+        });
+        std::iter::once(giver).chain(beside)
+    });
+    each.chain(stays(q.panels(), lines))
+}
+
+/// What gives the reflectors of the rows of tiles, panel by panel.
+fn givers(q: &Elimination, lines: u32) -> impl Iterator<Item = ApplyTask> + Send {
+    let panels = if lines > 0 { q.panels() } else { 0 };
+    let rows = (0..panels).flat_map(|k| (k..q.mt()).map(move |m| (m, k)));
+    rows.flat_map(|(m, k)| {
+        let give = q
+            .is_triangle(k, m)
+            .then_some(ApplyTask::Reflectors { m, k });
+        [give, (m > k).then_some(Eliminated { m, k })]
+            .into_iter()
+            .flatten()
+    })
+}
+
+/// What stays in the first rows, so many.
+fn stays(rows: u32, lines: u32) -> impl Iterator<Item = ApplyTask> + Send {
+    (0..rows).flat_map(move |k| (0..lines).map(move |n| Stay { k, n }))
 }
 
 impl<T: Scalar> TaskSpace for Apply<'_, T> {
@@ -243,19 +260,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ApplyTask> + Send {
-        let each = self.givers().flat_map(move |giver| {
-            let beside = (0..self.lines).map(move |n| match giver {
-                ApplyTask::Reflectors { m, k } => Gemqrt { m, k, n },
-                Eliminated { m, k } | Gemqrt { m, k, .. } | Tpmqrt { m, k, .. } => {
-                    Tpmqrt { m, k, n }
-                }
-                Stay { .. } => giver,
-            });
-            std::iter::once(giver).chain(beside)
-        });
-        let rows = 0..self.q.elimination.panels();
-        let stay = rows.flat_map(move |k| (0..self.lines).map(move |n| Stay { k, n }));
-        placed(self, on, each.chain(stay))
+        placed(self, on, all_tasks(&self.q.elimination, self.lines))
     }
 
     fn inputs(&self, task: ApplyTask, from: &mut impl Inputs<Self>) {
@@ -364,13 +369,9 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = ApplyTask> + Send {
-        let backwards = if self.forward() {
-            0
-        } else {
-            self.q.elimination.panels()
-        };
-        let stay = (0..backwards).flat_map(move |k| (0..self.lines).map(move |n| Stay { k, n }));
-        let roots = self.givers().chain(stay);
+        let q = &self.q.elimination;
+        let backwards = if self.forward() { 0 } else { q.panels() };
+        let roots = givers(q, self.lines).chain(stays(backwards, self.lines));
         placed(self, on, roots)
     }
 }

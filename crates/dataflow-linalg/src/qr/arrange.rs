@@ -6,7 +6,7 @@
 
 use super::reflectors::alike;
 use crate::error::LinalgError;
-use crate::matrix::{Structure, Tile, TiledMatrix, expect_two};
+use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -199,6 +199,13 @@ impl<'a, T: Scalar> Arrange<'a, T> {
     }
 }
 
+/// The tasks of a rank.
+fn tasks_of(layout: &Layout, on: Rank) -> impl Iterator<Item = ArrangeTask> + Send + use<> {
+    let give = layout.tiles_of(on).map(|(i, j)| Give { i, j });
+    let make = layout.tiles_of(on).map(|(i, j)| Make { i, j });
+    give.chain(make)
+}
+
 impl<T: Scalar> TaskSpace for Arrange<'_, T> {
     type Task = ArrangeTask;
     type Datum = Tile<T>;
@@ -219,9 +226,8 @@ impl<T: Scalar> TaskSpace for Arrange<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ArrangeTask> + Send {
-        let give = self.a.layout().tiles_of(on).map(|(i, j)| Give { i, j });
-        let make = self.made.layout().tiles_of(on);
-        give.chain(make.map(|(i, j)| Make { i, j }))
+        // Both have one layout.
+        tasks_of(self.a.layout(), on)
     }
 
     fn inputs(&self, task: ArrangeTask, from: &mut impl Inputs<Self>) {

@@ -433,6 +433,22 @@ fn numbers_of<T: Scalar>(list: &Tile<T>) -> Vec<u32> {
     list.as_slice().iter().copied().map(number).collect()
 }
 
+fn give((i, j): (u32, u32)) -> ChoiceTask {
+    Give { i, j }
+}
+
+/// The tasks of all ranks, but those that a rank has for its own tiles and to be told.
+fn shared_tasks(panels: u32, strips: u32) -> impl Iterator<Item = ChoiceTask> + Send {
+    let gather = (0..if panels > 0 { strips } else { 0 }).map(|j| Gather { j });
+    let of_panel = move |k| {
+        let merges = (2..strips).map(move |v| Merge { v, k });
+        let turned = if k + 1 < panels { strips } else { 0 };
+        let turns = (0..turned).map(move |j| Turn { j, k });
+        merges.chain([Crown { k }]).chain(turns)
+    };
+    gather.chain((0..panels).flat_map(of_panel))
+}
+
 impl<T: Scalar> TaskSpace for Choice<'_, T> {
     type Task = ChoiceTask;
     type Datum = Tile<T>;
@@ -463,19 +479,9 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ChoiceTask> + Send {
-        let (panels, strips) = (self.panels, self.strips);
-        let give = self.a.layout().tiles_of(on);
-        let give = give.map(|(i, j)| Give { i, j });
-        let gather = (0..if panels > 0 { strips } else { 0 }).map(|j| Gather { j });
-        let of_panel = move |k| {
-            let merges = (2..strips).map(move |v| Merge { v, k });
-            let turned = if k + 1 < panels { strips } else { 0 };
-            let turns = (0..turned).map(move |j| Turn { j, k });
-            merges.chain([Crown { k }]).chain(turns)
-        };
-        let rest = gather.chain((0..panels).flat_map(of_panel));
-        let rest = placed(self, on, rest);
-        give.chain(rest).chain([Tell { rank: on.0 }])
+        let given = self.a.layout().tiles_of(on).map(give);
+        let rest = placed(self, on, shared_tasks(self.panels, self.strips));
+        given.chain(rest).chain([Tell { rank: on.0 }])
     }
 
     fn inputs(&self, task: ChoiceTask, from: &mut impl Inputs<Self>) {

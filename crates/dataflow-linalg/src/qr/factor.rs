@@ -16,12 +16,12 @@
 //! multicore architectures*, Parallel Computing 35 (2009); Dongarra et al., *Hierarchical QR
 //! factorization algorithms for multi-core clusters*, Parallel Computing 39 (2013).
 
-use super::elimination::RowStep;
+use super::elimination::{Elimination, RowStep};
 use super::reflectors::{Options, Reflectors};
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
 use crate::lookahead::Lookahead;
-use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Format, Grid, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -193,6 +193,49 @@ impl RowStep {
     }
 }
 
+/// The tasks of all ranks.
+fn all_tasks(q: &Elimination, nt: u32) -> impl Iterator<Item = Task> + Send {
+    let of_row = move |k, m| {
+        let reflect = q.is_triangle(k, m);
+        let own = [
+            reflect.then_some(Geqrt { m, k }),
+            (m > k).then_some(Tpqrt { m, k }),
+        ];
+        let beside = (k + 1..nt).flat_map(move |n| {
+            let gemqrt = reflect.then_some(Gemqrt { m, k, n });
+            [gemqrt, (m > k).then_some(Tpmqrt { m, k, n })]
+        });
+        own.into_iter().chain(beside).flatten()
+    };
+    let of_panel = move |k| {
+        let stay = (k..nt).map(move |n| Stay { k, n });
+        stay.chain((k..q.mt()).flat_map(move |m| of_row(k, m)))
+    };
+    (0..q.panels()).flat_map(of_panel)
+}
+
+/// The roots of all ranks.
+fn first_triangles(q: &Elimination) -> impl Iterator<Item = Task> + Send {
+    let first = 0..if q.panels() > 0 { q.mt() } else { 0 };
+    let triangles = first.filter(|&m| q.is_triangle(0, m));
+    triangles.map(|m| Geqrt { m, k: 0 })
+}
+
+/// How many tasks a rank of a grid has.
+fn count_of(q: &Elimination, nt: u32, grid: Grid, on: Rank) -> u64 {
+    let Some((row, column)) = grid.place(on) else {
+        return 0;
+    };
+    let of_panel = |k: u32| -> u64 {
+        let columns = grid.columns_in(column, k as usize..nt as usize) as u64;
+        let rows = (k..q.mt()).filter(|&m| m as usize % grid.p() == row);
+        // In row k, what stays; in the others, what vanishes.
+        let tasks = rows.map(|m| u64::from(q.is_triangle(k, m)) + 1);
+        columns * tasks.sum::<u64>()
+    };
+    (0..q.panels()).map(of_panel).sum()
+}
+
 impl<T: Scalar> TaskSpace for Factor<'_, T> {
     type Task = Task;
     type Datum = Tile<T>;
@@ -219,24 +262,7 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let (mt, nt, q) = (self.q.elimination.mt(), self.nt, &self.q.elimination);
-        let of_row = move |k, m| {
-            let reflect = q.is_triangle(k, m);
-            let own = [
-                reflect.then_some(Geqrt { m, k }),
-                (m > k).then_some(Tpqrt { m, k }),
-            ];
-            let beside = (k + 1..nt).flat_map(move |n| {
-                let gemqrt = reflect.then_some(Gemqrt { m, k, n });
-                [gemqrt, (m > k).then_some(Tpmqrt { m, k, n })]
-            });
-            own.into_iter().chain(beside).flatten()
-        };
-        let of_panel = move |k| {
-            let stay = (k..nt).map(move |n| Stay { k, n });
-            stay.chain((k..mt).flat_map(move |m| of_row(k, m)))
-        };
-        placed(self, on, (0..q.panels()).flat_map(of_panel))
+        placed(self, on, all_tasks(&self.q.elimination, self.nt))
     }
 
     fn inputs(&self, task: Task, from: &mut impl Inputs<Self>) {
@@ -361,27 +387,11 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {
-        let q = &self.q.elimination;
-        let first = (0..q.mt()).take(if q.panels() > 0 { usize::MAX } else { 0 });
-        let triangles = first
-            .filter(|&m| q.is_triangle(0, m))
-            .map(|m| Geqrt { m, k: 0 });
-        placed(self, on, triangles)
+        placed(self, on, first_triangles(&self.q.elimination))
     }
 
     fn count(&self, on: Rank) -> u64 {
-        let (q, nt) = (&self.q.elimination, self.nt);
         let Distribution::BlockCyclic(grid) = *self.a.distribution();
-        let Some((row, column)) = grid.place(on) else {
-            return 0;
-        };
-        let of_panel = |k: u32| -> u64 {
-            let columns = grid.columns_in(column, k as usize..nt as usize) as u64;
-            let rows = (k..q.mt()).filter(|&m| m as usize % grid.p() == row);
-            // In row k, what stays; in the others, what vanishes.
-            let tasks = rows.map(|m| u64::from(q.is_triangle(k, m)) + 1);
-            columns * tasks.sum::<u64>()
-        };
-        (0..q.panels()).map(of_panel).sum()
+        count_of(&self.q.elimination, self.nt, grid, on)
     }
 }

@@ -555,6 +555,14 @@ fn phase(x: c64) -> c64 {
     }
 }
 
+/// The tasks of so many columns of tiles, on all ranks.
+fn columns(steps: u32) -> impl Iterator<Item = LeadingTask> + Send {
+    (0..steps).flat_map(|j| {
+        let parts = (0..j).map(move |i| Part { i, j });
+        parts.chain([Step { j }])
+    })
+}
+
 impl<T: Scalar> TaskSpace for Leading<'_, T> {
     type Task = LeadingTask;
     type Datum = Tile<T>;
@@ -579,11 +587,7 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = LeadingTask> + Send {
-        let columns = (0..self.steps).flat_map(|j| {
-            let parts = (0..j).map(move |i| Part { i, j });
-            parts.chain([Step { j }])
-        });
-        let own = placed(self, on, columns);
+        let own = placed(self, on, columns(self.steps));
         own.chain([Tell { rank: on.0 }])
     }
 

@@ -231,6 +231,19 @@ impl<'a, T: Scalar> Measure<'a, T> {
     }
 }
 
+/// The tasks of a rank that has some of all tiles.
+fn tasks_of<'l>(
+    some: &Layout,
+    all: &'l Layout,
+    on: Rank,
+) -> impl Iterator<Item = MeasureTask> + Send + use<'l> {
+    let own = some.tiles_of(on).map(|(i, j)| Tile { i, j });
+    let first = (on == Rank(0)).then_some(all);
+    let add = first.into_iter().flat_map(|all| all.tiles_of(Rank(0)));
+    let add = add.map(|(i, j)| Add { i, j });
+    own.chain(add).chain([Tell { rank: on.0 }])
+}
+
 impl<T: Scalar> TaskSpace for Measure<'_, T> {
     type Task = MeasureTask;
     type Datum = Sums;
@@ -245,11 +258,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = MeasureTask> + Send {
-        let own = self.a.layout().tiles_of(on).map(|(i, j)| Tile { i, j });
-        let first = (on == Rank(0)).then_some(&self.all);
-        let add = first.into_iter().flat_map(|all| all.tiles_of(Rank(0)));
-        let add = add.map(|(i, j)| Add { i, j });
-        own.chain(add).chain([Tell { rank: on.0 }])
+        tasks_of(self.a.layout(), &self.all, on)
     }
 
     fn inputs(&self, task: MeasureTask, from: &mut impl Inputs<Self>) {

@@ -273,6 +273,12 @@ fn task(level: u32, i: u32) -> TallTask {
     }
 }
 
+/// All tasks, of which each level has so many.
+fn all_tasks(counts: &[u32]) -> impl Iterator<Item = TallTask> + Send {
+    let levels = (0u32..).zip(counts);
+    levels.flat_map(|(level, count)| (0..*count).map(move |i| task(level, i)))
+}
+
 /// Its level and number.
 fn at(task: TallTask) -> (u32, u32) {
     match task {
@@ -297,8 +303,7 @@ impl<T: Scalar> TaskSpace for Tall<'_, T> {
     }
 
     fn tasks(&self, _: Rank) -> impl Iterator<Item = TallTask> + Send {
-        let levels = (0u32..).zip(&self.counts);
-        levels.flat_map(|(level, count)| (0..*count).map(move |i| task(level, i)))
+        all_tasks(&self.counts)
     }
 
     fn inputs(&self, task: TallTask, from: &mut impl Inputs<Self>) {
