@@ -677,10 +677,27 @@ fn what_is_made_reads_as_written_by_hand() {
         to.range(0, k + 1..m + 1, |n| Task::Update { m, n, k }, 1);");
     has("to.range(0, m..nt, |i| Task::Update { m: i, n: m, k }, 2);");
     has("(1, 1) => { let k = at[0]; (k + 1..nt).into() }");
-    has(
-        "0 => { let k = at[0]; (crate::space::TaskSpace::rank(self, Task::Potrf { k }) == on).then_some(Task::Potrf { k }) }",
-    );
+    has("0 => { let k = at[0]; Task::Potrf { k } }");
+    has("walk_of(on, nt) }, move |task| crate::space::TaskSpace::rank(self, task) == on)");
     has("Task::Update { m, n, .. } => self.owner(m, n),");
+}
+
+/// Once, whatever the type of the space: for a library's four precisions.
+#[test]
+fn loops_are_walked_through_by_a_function_of_numbers_unless_ranks_need_the_space() {
+    for (on, is_apart) in [
+        ("i % n", true),
+        ("i % 3", true),
+        ("i % self.p", false),
+        ("i % N", false),
+    ] {
+        let text = space(&format!(
+            "for i in 0..n {{ S {{ i }}: new t = T[i], on {on} => {{}} }}"
+        ));
+        let space = syn::parse_str::<Space>(&text).expect("a space");
+        let made = expand(&space).expect("formulas").to_string();
+        assert_eq!(made.contains("fn walk_of"), is_apart, "{on}: {made}");
+    }
 }
 
 /// In parentheses it was a number, and no rank.

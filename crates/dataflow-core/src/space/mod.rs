@@ -41,7 +41,7 @@ pub use verify::is_verify_asked;
 pub use verify::{Contradiction, verify};
 pub(crate) use verify::{FEW, misplaced, verify_if_asked, wrong_in_small};
 #[doc(hidden)]
-pub use walk::{Nest, Steps, counted, dealt, narrow, walk};
+pub use walk::{Nest, NestWalk, Steps, asked, counted, dealt, narrow, walk};
 
 pub(crate) use edges::{CountedInputs, HomeInputs, NARROW, Sources};
 pub(crate) use name::number_of;

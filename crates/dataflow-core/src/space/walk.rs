@@ -2,7 +2,8 @@
 //!
 //! Iterators inside of iterators (`flat_map`, `chain`) say the same, but are a type for each loop, all
 //! of whose methods are compiled for each type of the space's data: they were a third of what the
-//! compiler had to do for tile algorithms. Here the loops that are open stand in an array.
+//! compiler had to do for tile algorithms. Here the loops that are open stand in an array; and what they run
+//! over is said by a function of numbers, which is compiled once.
 
 use std::ops::Range;
 
@@ -136,13 +137,17 @@ pub struct Nest {
 }
 
 /// The tasks of some nests. `range` says what a loop of a nest runs over, given the values of those
-/// around it; `task` names the task for the values of all its loops, if it is asked for.
+/// around it; `task` names the task for the values of all its loops.
 #[doc(hidden)]
-pub fn walk<N, const DEPTH: usize>(
+pub fn walk<N, R, T, const DEPTH: usize>(
     nests: &'static [Nest],
-    range: impl Fn(usize, usize, &[u32; DEPTH]) -> Steps + Send,
-    task: impl Fn(usize, &[u32; DEPTH]) -> Option<N> + Send,
-) -> impl Iterator<Item = N> + Send {
+    range: R,
+    task: T,
+) -> NestWalk<R, T, DEPTH>
+where
+    R: Fn(usize, usize, &[u32; DEPTH]) -> Steps,
+    T: Fn(usize, &[u32; DEPTH]) -> N,
+{
     NestWalk {
         nests,
         range,
@@ -154,7 +159,24 @@ pub fn walk<N, const DEPTH: usize>(
     }
 }
 
-struct NestWalk<R, T, const DEPTH: usize> {
+/// Of the tasks of some nests, those that are asked for: all where no others are among them.
+#[doc(hidden)]
+pub fn asked<N, R, T, const DEPTH: usize>(
+    walk: NestWalk<R, T, DEPTH>,
+    is_asked: impl Fn(N) -> bool + Send,
+) -> impl Iterator<Item = N> + Send
+where
+    N: Copy,
+    R: Fn(usize, usize, &[u32; DEPTH]) -> Steps + Send,
+    T: Fn(usize, &[u32; DEPTH]) -> N + Send,
+{
+    AskedWalk { walk, is_asked }
+}
+
+/// See [`walk`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct NestWalk<R, T, const DEPTH: usize> {
     nests: &'static [Nest],
     range: R,
     task: T,
@@ -215,22 +237,36 @@ where
         self.nest += 1;
         self.has_begun = false;
     }
+
+    /// How many turns are left of a nest, of which the innermost loops are not walked through.
+    fn count_nest(&mut self, Nest { loops, even, .. }: Nest) -> usize {
+        let (mut n, outer) = (0usize, loops - even);
+        if self.has_begun {
+            for level in outer..loops {
+                let each = self.turns(level + 1..loops);
+                n = n.saturating_add(self.open[level].len().saturating_mul(each));
+            }
+        }
+        while n < usize::MAX && self.turn(outer) {
+            n = n.saturating_add(self.turns(outer..loops));
+        }
+        n
+    }
 }
 
 impl<N, R, T, const DEPTH: usize> Iterator for NestWalk<R, T, DEPTH>
 where
     R: Fn(usize, usize, &[u32; DEPTH]) -> Steps,
-    T: Fn(usize, &[u32; DEPTH]) -> Option<N>,
+    T: Fn(usize, &[u32; DEPTH]) -> N,
 {
     type Item = N;
 
     fn next(&mut self) -> Option<N> {
         while let Some(nest) = self.nests.get(self.nest) {
-            if !self.turn(nest.loops) {
-                self.next_nest();
-            } else if let Some(task) = (self.task)(self.nest, &self.values) {
-                return Some(task);
+            if self.turn(nest.loops) {
+                return Some((self.task)(self.nest, &self.values));
             }
+            self.next_nest();
         }
         None
     }
@@ -245,33 +281,57 @@ where
         (0, left)
     }
 
-    /// The innermost loops are not walked through where all their tasks count. A number beyond the largest
-    /// is the largest.
+    /// A number beyond the largest is the largest.
     fn count(mut self) -> usize {
         let mut n: usize = 0;
-        while let Some(&Nest {
-            loops,
-            even,
-            others,
-        }) = self.nests.get(self.nest)
-        {
-            if others {
-                while self.turn(loops) {
-                    n += usize::from((self.task)(self.nest, &self.values).is_some());
+        while let Some(&nest) = self.nests.get(self.nest) {
+            n = n.saturating_add(self.count_nest(nest));
+            self.next_nest();
+        }
+        n
+    }
+}
+
+struct AskedWalk<W, A> {
+    walk: W,
+    is_asked: A,
+}
+
+impl<N, R, T, A, const DEPTH: usize> Iterator for AskedWalk<NestWalk<R, T, DEPTH>, A>
+where
+    N: Copy,
+    R: Fn(usize, usize, &[u32; DEPTH]) -> Steps,
+    T: Fn(usize, &[u32; DEPTH]) -> N,
+    A: Fn(N) -> bool,
+{
+    type Item = N;
+
+    fn next(&mut self) -> Option<N> {
+        loop {
+            let task = self.walk.next()?;
+            if !self.walk.nests[self.walk.nest].others || (self.is_asked)(task) {
+                return Some(task);
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.walk.size_hint()
+    }
+
+    /// The innermost loops are not walked through where all their tasks count.
+    fn count(mut self) -> usize {
+        let mut n: usize = 0;
+        while let Some(&nest) = self.walk.nests.get(self.walk.nest) {
+            if nest.others {
+                while self.walk.turn(nest.loops) {
+                    let task = (self.walk.task)(self.walk.nest, &self.walk.values);
+                    n += usize::from((self.is_asked)(task));
                 }
             } else {
-                let outer = loops - even;
-                if self.has_begun {
-                    for level in outer..loops {
-                        let each = self.turns(level + 1..loops);
-                        n = n.saturating_add(self.open[level].len().saturating_mul(each));
-                    }
-                }
-                while n < usize::MAX && self.turn(outer) {
-                    n = n.saturating_add(self.turns(outer..loops));
-                }
+                n = n.saturating_add(self.walk.count_nest(nest));
             }
-            self.next_nest();
+            self.walk.next_nest();
         }
         n
     }
@@ -317,7 +377,7 @@ mod tests {
             nest(3, 2, false),
             nest(2, 2, false),
         ];
-        walk(
+        let all = walk(
             NESTS,
             move |nest, level, at: &[u32; 3]| match (nest, level) {
                 (0, 1) => (at[0] + 1..n).into(),
@@ -328,8 +388,9 @@ mod tests {
                 (5, 2) => (1..at[0]).into(),
                 _ => (0..n).into(),
             },
-            |nest, at| (!matches!(nest, 3 | 4) || at[0] % 2 == 0).then_some((nest, *at)),
-        )
+            |nest, at| (nest, *at),
+        );
+        asked(all, |(_, at)| at[0] % 2 == 0)
     }
 
     /// The same by iterators inside of iterators; values of loops that a nest has not got are not told.
@@ -405,7 +466,7 @@ mod tests {
             2 => (at[1].min(1)..1 << 31).into(),
             _ => (0..1 << 31).into(),
         };
-        let mut endless = walk(ENDLESS, range, |_, at| Some(*at));
+        let mut endless = walk(ENDLESS, range, |_, at| *at);
         endless.next();
         assert_eq!(endless.count(), usize::MAX);
     }
@@ -417,7 +478,7 @@ mod tests {
             even: 1,
             others: false,
         }];
-        let mut row = walk(ROW, |_, _, _: &[u32; 1]| (3..8).into(), |_, at| Some(at[0]));
+        let mut row = walk(ROW, |_, _, _: &[u32; 1]| (3..8).into(), |_, at| at[0]);
         for left in (0..5).rev() {
             row.next();
             assert_eq!(row.size_hint(), (0, Some(left)));

@@ -54,6 +54,12 @@ impl Mentioned {
         }
     }
 
+    /// Whether no other names than these occur.
+    pub fn are_among(&self, names: &[&Ident]) -> bool {
+        let mut own = self.names.keys();
+        own.all(|name| names.iter().any(|other| *other == name)) && self.texts.is_empty()
+    }
+
     /// Where a name occurs first as a token.
     pub fn find(&self, name: &Ident) -> Option<&Ident> {
         self.names.get(&name.to_string())

@@ -151,17 +151,11 @@ impl Analysed<'_> {
         let (task, class, fields) = (&self.space.task, &statement.name, &statement.parameters);
         let one = quote_spanned!(site=> #task::#class { #(#fields),* });
         let bound = self.bound_in(part, &one);
-        let asked = match others {
-            true => {
-                quote_spanned!(site=> (#root::space::TaskSpace::rank(self, #one) == on).then_some(#one))
-            }
-            false => quote_spanned!(site=> ::core::option::Option::Some(#one)),
-        };
         let names = part.ranges.iter().map(|range| name(range.var));
         Ok(NestArms {
             even: even(&values, &names.collect::<Vec<_>>()),
             ranges: values.iter().enumerate().map(range).collect(),
-            task: quote_spanned!(site=> #nest => { #bound #asked }),
+            task: quote_spanned!(site=> #nest => { #bound #one }),
             others,
         })
     }
@@ -194,19 +188,73 @@ impl Analysed<'_> {
         let all = quote_spanned! {site=>
             const { &[#(#root::space::Nest { loops: #loops, even: #even, others: #others }),*] }
         };
-        let nests = match self.has_ranks() {
+        let all = match self.has_ranks() {
             true => all,
             false => quote_spanned!(site=> if on == #root::rank::Rank(0) { #all } else { &[] }),
         };
         let (nest, level, at) = (own("nest"), own("level"), indices());
-        quote_spanned! {site=>
+        let task = &self.space.task;
+        let walk = quote_spanned! {site=>
             #root::space::walk(
-                #nests,
+                #all,
                 move |#nest, #level, #at: &[u32; #depth]| -> #root::space::Steps {
                     match (#nest, #level) { #(#ranges)* _ => (0..0).into() }
                 },
-                move |#nest, #at| match #nest { #(#tasks)* _ => ::core::option::Option::None },
+                move |#nest, #at: &[u32; #depth]| -> #task {
+                    match #nest { #(#tasks)* _ => ::core::unreachable!() }
+                },
             )
+        };
+        let walk = match self.depends_on_numbers() {
+            true => self.apart(&walk, &depth),
+            false => walk,
+        };
+        match nests.iter().any(|nest| nest.others) {
+            true => quote_spanned! {site=>
+                #root::space::asked(#walk, move |task| #root::space::TaskSpace::rank(self, task) == on)
+            },
+            false => walk,
+        }
+    }
+
+    /// Whether what loops run over can be said without the space, by its parameters alone.
+    fn depends_on_numbers(&self) -> bool {
+        let parameters: Vec<_> = self.space.parameters.iter().map(|p| &p.name).collect();
+        let is_number = |e: &syn::Expr| Mentioned::of(&e.to_token_stream()).are_among(&parameters);
+        let dealt = self
+            .statements()
+            .filter_map(|(number, ..)| self.place(number).ok());
+        let mut places = dealt.filter_map(|(place, _)| match place {
+            Placement::Rank(_) => None,
+            Placement::Dealt(directions) => Some(directions),
+        });
+        !self.has_ranks() || places.all(|all| all.iter().all(|(_, places)| is_number(places)))
+    }
+
+    /// A walk by a function of the parameters that it uses, which so is compiled once, whatever the type of the
+    /// space.
+    fn apart(&self, walk: &TokenStream, depth: &Literal) -> TokenStream {
+        let (root, site, task) = (&self.space.root, self.space.site, &self.space.task);
+        let mentioned = Mentioned::of(walk);
+        let parameters = self.space.parameters.iter().map(|p| &p.name);
+        let used: Vec<&Ident> = parameters.filter(|name| mentioned.has(name)).collect();
+        let function = own("walk_of");
+        quote_spanned! {site=>
+            {
+                #[allow(unused_variables, non_snake_case, clippy::too_many_arguments)]
+                fn #function(
+                    on: #root::rank::Rank,
+                    #(#used: u32),*
+                ) -> #root::space::NestWalk<
+                    impl ::core::ops::Fn(usize, usize, &[u32; #depth]) -> #root::space::Steps
+                        + ::core::marker::Send,
+                    impl ::core::ops::Fn(usize, &[u32; #depth]) -> #task + ::core::marker::Send,
+                    #depth,
+                > {
+                    #walk
+                }
+                #function(on, #(#used),*)
+            }
         }
     }
 
