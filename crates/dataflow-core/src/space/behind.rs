@@ -7,6 +7,7 @@ use crate::rank::Rank;
 use crate::wire::WireName;
 use std::cmp::Ordering;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// The values of a name, packed or, where it is too wide, as it travels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,20 +78,39 @@ impl RawName {
 }
 
 /// What the data that leave tasks weigh, and what tasks cost.
-pub(super) struct Scales<'s> {
-    pub bytes: Box<dyn Fn(RawName, usize) -> u64 + Send + Sync + 's>,
-    pub cost: Box<dyn Fn(RawName) -> f64 + Send + Sync + 's>,
+pub(super) trait Scales: Send + Sync {
+    fn bytes(&self, task: RawName, flow: usize) -> u64;
+    fn cost(&self, task: RawName) -> f64;
 }
 
-impl<'s> Scales<'s> {
-    pub fn of<T: TaskName>(
-        bytes: impl Fn(T, usize) -> u64 + Send + Sync + 's,
-        cost: impl Fn(T) -> f64 + Send + Sync + 's,
-    ) -> Self {
-        Scales {
-            bytes: Box::new(move |raw, flow| bytes(raw.task(), flow)),
-            cost: Box::new(move |raw| cost(raw.task())),
+/// The same by the names of a space.
+pub(super) struct OwnScales<T, B, C> {
+    bytes: B,
+    cost: C,
+    names: PhantomData<fn(T)>,
+}
+
+impl<T, B: Fn(T, usize) -> u64, C: Fn(T) -> f64> OwnScales<T, B, C> {
+    pub fn new(bytes: B, cost: C) -> Self {
+        OwnScales {
+            bytes,
+            cost,
+            names: PhantomData,
         }
+    }
+}
+
+impl<T: TaskName, B, C> Scales for OwnScales<T, B, C>
+where
+    B: Fn(T, usize) -> u64 + Send + Sync,
+    C: Fn(T) -> f64 + Send + Sync,
+{
+    fn bytes(&self, task: RawName, flow: usize) -> u64 {
+        (self.bytes)(task.task(), flow)
+    }
+
+    fn cost(&self, task: RawName) -> f64 {
+        (self.cost)(task.task())
     }
 }
 
@@ -110,12 +130,19 @@ pub(super) trait Behind<D: Datum>: Sync {
     fn named_by(&self, words: &[u32]) -> Option<RawName>;
 }
 
-/// Tasks one after the other, from an iterator of any type. A pointer to an `Iterator` would do, but has
-/// all its methods compiled.
-pub(super) type Listing<'s> = Box<dyn FnMut() -> Option<RawName> + Send + 's>;
+/// Tasks one after the other.
+pub(super) type Listing<'s> = Box<dyn TaskList + Send + 's>;
 
-fn listing<'s, T: TaskName>(mut tasks: impl Iterator<Item = T> + Send + 's) -> Listing<'s> {
-    Box::new(move || tasks.next().map(RawName::of))
+/// An iterator of any type over names of tasks. A pointer to an `Iterator` would do, but has all its methods
+/// compiled.
+pub(super) trait TaskList {
+    fn next_name(&mut self) -> Option<RawName>;
+}
+
+impl<I: Iterator<Item: TaskName>> TaskList for I {
+    fn next_name(&mut self) -> Option<RawName> {
+        self.next().map(RawName::of)
+    }
 }
 
 /// Receives the other ends of a task's edges.
@@ -130,11 +157,11 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
     }
 
     fn tasks(&self, on: Rank) -> Listing<'_> {
-        listing(self.tasks(on))
+        Box::new(self.tasks(on))
     }
 
     fn roots(&self, on: Rank) -> Listing<'_> {
-        listing(self.roots(on))
+        Box::new(self.roots(on))
     }
 
     fn inputs(&self, task: RawName, ends: &mut dyn Ends<D>) {

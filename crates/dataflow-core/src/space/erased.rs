@@ -10,7 +10,7 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{Behind, Ends, NameVtable, Of, RawName, Scales};
+use super::behind::{Behind, Ends, Listing, NameVtable, Of, OwnScales, RawName, Scales};
 use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
@@ -62,7 +62,7 @@ struct SpacePart<'s, D: Datum> {
     /// space.
     lead: i64,
     /// What its data and its tasks weigh, if somebody said so.
-    scales: Option<Scales<'s>>,
+    scales: Option<Box<dyn Scales + 's>>,
 }
 
 enum MaybeOwned<'s, D: Datum> {
@@ -139,14 +139,19 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// ```
     #[must_use]
     pub fn weighed<N: TaskName>(
-        mut self,
+        self,
         bytes: impl Fn(N, usize) -> u64 + Send + Sync + 's,
         cost: impl Fn(N) -> f64 + Send + Sync + 's,
     ) -> Self {
+        self.scaled(Box::new(OwnScales::new(bytes, cost)), Of::<N>::NAMES.text)
+    }
+
+    /// The same with scales for names of a type.
+    fn scaled(mut self, scales: Box<dyn Scales + 's>, names: fn() -> &'static str) -> Self {
         assert!(self.parts.len() == 1, "weights for a series of spaces");
-        let (of, own) = ((Of::<N>::NAMES.text)(), (self.names.parts[0].1.text)());
+        let (of, own) = (names(), (self.names.parts[0].1.text)());
         assert!(of == own, "weights by {of} for a space of {own}");
-        self.parts[0].scales = Some(Scales::of(bytes, cost));
+        self.parts[0].scales = Some(scales);
         self
     }
 
@@ -154,13 +159,13 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// [weighed](Self::weighed).
     pub fn bytes(&self, task: AnyName, flow: usize) -> u64 {
         let scales = self.part(task).scales.as_ref();
-        scales.map_or(0, |scales| (scales.bytes)(task.raw, flow))
+        scales.map_or(0, |scales| scales.bytes(task.raw, flow))
     }
 
     /// What a task costs; 0 in a space that nobody has [weighed](Self::weighed).
     pub fn cost(&self, task: AnyName) -> f64 {
         let scales = self.part(task).scales.as_ref();
-        scales.map_or(0.0, |scales| (scales.cost)(task.raw))
+        scales.map_or(0.0, |scales| scales.cost(task.raw))
     }
 
     /// Spaces one after another over the same data as one graph, on some ranks: `0..1` on one,
@@ -258,6 +263,27 @@ impl<'s, D: Datum> Erased<'s, D> {
 
     fn space(&self, task: AnyName) -> &(dyn Behind<D> + 's) {
         self.part(task).space.get()
+    }
+
+    /// The names that spaces list, one space after the other.
+    fn listed<'l>(
+        &'l self,
+        list: impl Fn(&'l (dyn Behind<D> + 's)) -> Listing<'l> + Send,
+    ) -> impl Iterator<Item = AnyName> + Send {
+        let mut parts = self.parts.iter().enumerate();
+        let mut open: Option<(usize, Listing<'_>)> = None;
+        iter::from_fn(move || {
+            loop {
+                if let Some((part, names)) = &mut open {
+                    match names.next_name() {
+                        Some(raw) => return Some(self.names.name(*part, raw)),
+                        None => open = None,
+                    }
+                }
+                let (part, of) = parts.next()?;
+                open = Some((part, list(of.space.get())));
+            }
+        })
     }
 
     fn is_series(&self) -> bool {
@@ -529,19 +555,12 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        let parts = self.parts.iter().enumerate();
-        parts.flat_map(move |(part, of)| {
-            iter::from_fn(of.space.get().tasks(on)).map(move |raw| self.names.name(part, raw))
-        })
+        self.listed(move |space| space.tasks(on))
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = AnyName> + Send {
-        let parts = self.parts.iter().enumerate();
-        parts.flat_map(move |(part, of)| {
-            let roots = iter::from_fn(of.space.get().roots(on));
-            let roots = roots.map(move |raw| self.names.name(part, raw));
-            roots.filter(move |&root| part == 0 || is_root(self, root))
-        })
+        let roots = self.listed(move |space| space.roots(on));
+        roots.filter(|&root| root.standing.part == 0 || is_root(self, root))
     }
 
     fn inputs(&self, task: AnyName, from: &mut impl Inputs<Self>) {

@@ -162,7 +162,7 @@ fn touched<D: Datum>(
     for rank in ranks.map(Rank) {
         let count = space.count(rank);
         let (mut tasks, mut n_listed) = (space.tasks(rank), 0);
-        while let Some(task) = tasks() {
+        while let Some(task) = tasks.next_name() {
             n_listed += 1;
             if n_listed > most_listed(count) {
                 let text = format!("{}: {}", about.space_name(), goes_on(rank, count));
