@@ -104,17 +104,17 @@ pub fn geqrf<T: Scalar>(m: usize, n: usize) -> u64 {
     let (m, n) = (m as u128, n as u128);
     // Six times the count: n²·(3 + 6m − 2n) or m²·(6n − 3 − 2m), and what is linear.
     let (short, each, linear) = match m > n {
-        true => (n, 3 + 6 * m - 2 * n, [6 * m + 23, 5]),
+        true => (n, 3 + 6 * m - 2 * n, (6 * m + 23, 5)),
         false => (
             m,
             (6 * n).saturating_sub(3 + 2 * m),
-            [12 * n + 23, 6 * n + 5],
+            (12 * n + 23, 6 * n + 5),
         ),
     };
     let square = short.saturating_mul(each);
-    let [multiplications, additions] =
-        linear.map(|linear| short.saturating_mul(square.saturating_add(linear)));
-    count::<T>(multiplications / 6, additions / 6)
+    let all = |linear| short.saturating_mul(square.saturating_add(linear)) / 6;
+    let (of_products, of_sums) = linear;
+    count::<T>(all(of_products), all(of_sums))
 }
 
 /// Q or Qᴴ of `k` reflectors of length `m` applied to `n` columns: about 2·n·k·(2m − k).

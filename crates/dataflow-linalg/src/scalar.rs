@@ -236,7 +236,8 @@ pub(crate) fn quotient<T: Scalar>(x: T, y: T) -> T {
         return x / y;
     }
     // The sum of two parts near the largest number would overflow; over a y below ⅛ so does the quotient.
-    let [of_x, of_y] = [x, y].map(|z| z.re().abs().max(z.im().abs()));
+    let larger = |z: T| z.re().abs().max(z.im().abs());
+    let (of_x, of_y) = (larger(x), larger(y));
     let large = f64::MAX / 4.0;
     let by = match of_y > large || (of_x > large && of_y >= 0.125) {
         true => 0.25,

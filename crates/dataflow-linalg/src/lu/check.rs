@@ -10,6 +10,7 @@
 //! # Source
 //! The ratio of LAPACK's TESTING/LIN DGET01: Anderson et al., *LAPACK Users' Guide*, SIAM 1999.
 
+use super::flows::{made, optional};
 use super::moving::Moving;
 use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
@@ -300,25 +301,15 @@ impl<T: Scalar> TaskSpace for Check<'_, T> {
     fn describe(&self, about: &mut Description) {
         about.name("lu check").parameter("m", self.lu.rows());
         self.lu.layout().describe(about);
-        let p = self.rows.p;
+        let p = self.rows.p as usize;
         let order = about.class("Order").new_flow("ORDER").of("order");
-        order
-            .optional("LATER")
-            .of("order")
-            .read("SWAPS")
-            .of("pivots");
+        let order = order.optional("LATER").of("order");
+        order.read("SWAPS").of("pivots");
         let leave = about.class("Leave").read("ORDER").of("order");
-        (0..p).fold(leave, |leave, r| {
-            leave.new_flow(&format!("OUT{r}")).of("rows")
-        });
-        let begin = about
-            .class("Begin")
-            .new_flow("PIECE")
-            .read("ORDER")
-            .of("order");
-        (0..p).fold(begin, |begin, r| {
-            begin.optional(&format!("IN{r}")).of("rows")
-        });
+        made(leave, "OUT", p, "rows");
+        let begin = about.class("Begin").new_flow("PIECE");
+        let begin = begin.read("ORDER").of("order");
+        optional(begin, "IN", p, "rows");
         about.class("Give").read("PIECE");
         let subtract = about.class("Subtract").update("PIECE");
         subtract.read("LEFT").read("UPPER");

@@ -285,9 +285,10 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "partial");
-        let tile = |m: u32| format!("TILE{m}");
-        let join = about.class("Join");
-        let join = (0..self.mt).fold(join, |class, m| class.update(&tile(m)));
+        let mut join = about.class("Join");
+        for m in 0..self.mt {
+            join = join.update(&format!("TILE{m}"));
+        }
         join.new_flow("COLUMN").of("column");
         let panel = about.class("Panel").update("COLUMN").of("column");
         let panel = panel.new_flow("PIVOTS").of("pivots");
@@ -299,8 +300,10 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         let order = about.class("Order").new_flow("ORDER").of("order");
         let order = order.optional("LATER").of("order");
         order.read("SWAPS").of("pivots");
-        let part = about.class("Part");
-        let part = (0..self.mt).fold(part, |class, m| class.update(&tile(m)));
+        let mut part = about.class("Part");
+        for m in 0..self.mt {
+            part = part.update(&format!("TILE{m}"));
+        }
         let part = part.read("COLUMN").of("column");
         part.optional("ORDER").of("order");
     }

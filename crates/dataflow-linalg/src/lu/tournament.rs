@@ -136,7 +136,7 @@ impl<T: Scalar> Factor<'_, T> {
     /// WINNERS ← of two sets the rows that win.
     pub(super) fn merge(&self, flows: &mut Flows<'_, Tile<T>>) {
         let [first, made, second] = flows.slots();
-        let sets = [first, second].map(|set| Numbered::of(set.read()));
+        let sets = [Numbered::of(first.read()), Numbered::of(second.read())];
         let winners = self.winners(&mut self.stacked(&sets));
         let mut set = numbered::room(sets[0].width(), winners.len(), self.a.memory());
         for (into, &row) in set.columns_mut().zip(&winners) {

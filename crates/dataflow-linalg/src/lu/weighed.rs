@@ -161,10 +161,8 @@ fn moving<T: Scalar>(
         let below = ranges.map(|range| range.end.min(end).saturating_sub(range.start));
         below.sum::<usize>() as f64
     };
-    let ([top, top_there], [all, all_there]) = (
-        [from, to].map(|r| of(r, pivots)),
-        [from, to].map(|r| of(r, a.rows())),
-    );
+    let (top, top_there) = (of(from, pivots), of(to, pivots));
+    let (all, all_there) = (of(from, a.rows()), of(to, a.rows()));
     let left = a.rows() - a.row_range(first as usize).start;
     (top_there * all + (all_there - top_there) * top) / left.max(1) as f64
 }

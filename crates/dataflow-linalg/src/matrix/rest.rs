@@ -92,11 +92,12 @@ impl<'t> SumsView<'t> {
     pub(crate) fn both<T: Scalar>(sums: &'t Tile<T>, (rows, cols): (usize, usize)) -> [Self; 2] {
         let numbers: &[f64] = bytemuck::cast_slice(sums.as_slice());
         let (of_whole, of_rest) = numbers.split_at(n_sums((rows, cols)));
-        [of_whole, of_rest].map(|numbers| {
+        let view = |numbers: &'t [f64]| {
             let (columns, behind) = numbers.split_at(cols);
             let rows = &behind[..rows];
             SumsView { columns, rows }
-        })
+        };
+        [view(of_whole), view(of_rest)]
     }
 
     /// The largest sum of a column; NaN if there is one.

@@ -64,7 +64,7 @@ impl<T: Scalar> Wire for Tile<T> {
         let TileLayout { rows, cols, format } = layout;
         let bytes = body.bytes().len();
         let is_likely = part == Part::Whole || {
-            let [rows, cols] = [rows, cols].map(|extent| extent.max(1) as u128);
+            let (rows, cols) = (rows.max(1) as u128, cols.max(1) as u128);
             rows * cols * size_of::<T>() as u128 <= most_around(bytes)
         };
         let expected = || layout.n_elements(part).checked_mul(size_of::<T>());

@@ -183,10 +183,10 @@ pub(super) fn fits<T: Scalar>(
     b: &Operand<'_, T>,
     c: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    let (into, named) = ((c.rows(), c.cols()), [a.matrix, b.matrix, c]);
-    let named = named.map(TiledMatrix::label);
+    let named = [a.matrix.label(), b.matrix.label(), c.label()];
+    let into = (c.rows(), c.cols());
     expect_into(a.shape(), b.shape(), into, c.structure(), named)?;
-    expect_alike([a, b].map(|of| of.matrix.nb()), c.nb())?;
+    expect_alike([a.matrix.nb(), b.matrix.nb()], c.nb())?;
     if a.is_conjugate() || b.is_conjugate() {
         let text = "the plain transpose of a Hermitian matrix is not stored (take its adjoint)";
         return Err(LinalgError::Shape(text.to_owned()));
@@ -281,9 +281,8 @@ task_space! {
             about.parameter("beta", shown(self.beta));
             about.parameter("grid of A", self.a.matrix.distribution());
             about.parameter("grid of B", self.b.matrix.distribution());
-            let operands = [self.a, self.b];
-            about.parameter("ops", format!("{:?}", operands.map(|of| of.op())));
-            let structures = operands.map(|of| of.matrix.structure());
+            about.parameter("ops", format!("{:?}", [self.a.op(), self.b.op()]));
+            let structures = [self.a.matrix.structure(), self.b.matrix.structure()];
             about.parameter("structures", format!("{structures:?}"));
         }
 

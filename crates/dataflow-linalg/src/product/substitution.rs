@@ -174,8 +174,8 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     fn is_spread(&self) -> bool {
-        let n_ranks = [self.a, self.b].map(|matrix| matrix.distribution().n_ranks());
-        n_ranks != [1; 2]
+        let is_spread = |matrix: &TiledMatrix<T>| matrix.distribution().n_ranks() != 1;
+        is_spread(self.a) || is_spread(self.b)
     }
 
     /// The stored tile of A with which row m of B is updated by row k.

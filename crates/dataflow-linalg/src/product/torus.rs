@@ -208,8 +208,8 @@ impl<T: Scalar> TaskSpace for Torus<'_, T> {
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = TorusTask> + Send {
-        let layouts = [self.a.matrix, self.b.matrix, self.c].map(TiledMatrix::layout);
-        tasks_of(layouts, self.kt, on)
+        let (a, b) = (self.a.matrix.layout(), self.b.matrix.layout());
+        tasks_of([a, b, self.c.layout()], self.kt, on)
     }
 
     fn inputs(&self, task: TorusTask, from: &mut impl Inputs<Self>) {

@@ -152,8 +152,8 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     }
 
     fn is_spread(&self) -> bool {
-        let n_ranks = [self.a.matrix, self.b].map(|matrix| matrix.distribution().n_ranks());
-        n_ranks != [1; 2]
+        let is_spread = |matrix: &TiledMatrix<T>| matrix.distribution().n_ranks() != 1;
+        is_spread(self.a.matrix) || is_spread(self.b)
     }
 
     /// The row that has a turn.

@@ -221,8 +221,10 @@ impl<T: Scalar> TaskSpace for Arrange<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.class("Give").read("TILE");
         let most = self.sources.iter().map(Vec::len).max();
-        let make = about.class("Make").new_flow("MADE");
-        (0..most.unwrap_or(0)).fold(make, |make, _| make.optional("FROM"));
+        let mut make = about.class("Make").new_flow("MADE");
+        for _ in 0..most.unwrap_or(0) {
+            make = make.optional("FROM");
+        }
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ArrangeTask> + Send {

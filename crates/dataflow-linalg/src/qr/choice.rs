@@ -462,8 +462,10 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
         about.parameter("backend", self.backend);
         about.class("Give").read("TILE");
         let gather = about.class("Gather").new_flow("STRIP").of("strip");
-        let gather = gather.new_flow("ENTRANTS").of("set");
-        (0..self.panels).fold(gather, |gather, _| gather.read("TILE"));
+        let mut gather = gather.new_flow("ENTRANTS").of("set");
+        for _ in 0..self.panels {
+            gather = gather.read("TILE");
+        }
         let merge = about.class("Merge").read("FIRST").of("set");
         merge.new_flow("WINNERS").of("set").read("SECOND").of("set");
         let crown = about.class("Crown").read("FIRST").of("set");
@@ -551,8 +553,9 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
             Gather { j } => self.gather(j, flows),
             Merge { k, .. } => {
                 let [first, winners, second] = flows.slots();
-                let sets = [first.read(), second.read()].map(NumberedColumns::of);
-                let best = self.winners(&NumberedColumns::joined(sets.into()), self.width(k));
+                let (one, other) = (first.read(), second.read());
+                let sets = vec![NumberedColumns::of(one), NumberedColumns::of(other)];
+                let best = self.winners(&NumberedColumns::joined(sets), self.width(k));
                 winners.put(best.packed());
             }
             Crown { k } => self.crown(k, flows),

@@ -353,8 +353,8 @@ const LENGTH: usize = 2;
 
 /// A number in full, by the bits of its halves, which stand in the places of two elements.
 fn value<T: Scalar>(elements: &[T]) -> f64 {
-    let [low, high] = [0, 1].map(|half| u64::from(number(elements[half])));
-    f64::from_bits(low | high << 32)
+    let half = |at: usize| u64::from(number(elements[at]));
+    f64::from_bits(half(0) | half(1) << 32)
 }
 
 fn set_value<T: Scalar>(elements: &mut [T], value: f64) {
@@ -419,7 +419,7 @@ impl<T: Scalar> Vectors<T> {
                 break;
             }
             let over = |x: c64| x / unit[0] / unit[1];
-            let (sums, diagonal) = (sums.map(over), over(diagonal));
+            let (sums, diagonal) = ([over(sums[0]), over(sums[1])], over(diagonal));
             if unit[0].is_infinite() || !sums.into_iter().chain([diagonal]).all(c64::is_finite) {
                 return (self, Some(col));
             }
@@ -581,8 +581,10 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
         part.new_flow("PART").of("part");
         let step = about.class("Step").read("TILE");
         let step = step.optional("BEFORE").of("vectors");
-        let step = step.new_flow("MADE").of("vectors");
-        (1..self.steps).fold(step, |step, _| step.optional("PART").of("part"));
+        let mut step = step.new_flow("MADE").of("vectors");
+        for _ in 1..self.steps {
+            step = step.optional("PART").of("part");
+        }
         about.class("Tell").optional("VECTORS").of("vectors");
     }
 

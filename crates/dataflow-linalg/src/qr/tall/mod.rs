@@ -298,8 +298,10 @@ impl<T: Scalar> TaskSpace for Tall<'_, T> {
         about.parameter("nrhs", self.b.ncols());
         about.parameter("precision", T::PRECISION);
         about.class("Block").new_flow("MADE");
-        let join = about.class("Join").new_flow("MADE");
-        (0..FAN_IN).fold(join, |join, _| join.optional("PART"));
+        let mut join = about.class("Join").new_flow("MADE");
+        for _ in 0..FAN_IN {
+            join = join.optional("PART");
+        }
     }
 
     fn tasks(&self, _: Rank) -> impl Iterator<Item = TallTask> + Send {
