@@ -21,12 +21,18 @@ thread_local! {
 pub(crate) fn with_scratch<T: Scalar, R>(length: usize, work: impl FnOnce(&mut [T]) -> R) -> R {
     let bytes = length * size_of::<T>();
     let mut block = taken(bytes);
-    let result = work(bytemuck::cast_slice_mut(&mut block.bytes_mut()[..bytes]));
+    let result = work(elements_mut(&mut *block, bytes));
     put_back(block);
     result
 }
 
-/// A block of so many bytes or more. Not in each of the many copies of [`with_scratch`].
+/// The first so many bytes of a block as elements. Not in each of the many copies of [`with_scratch`].
+#[inline(never)]
+fn elements_mut<T: Scalar>(block: &mut dyn Block, bytes: usize) -> &mut [T] {
+    bytemuck::cast_slice_mut(&mut block.bytes_mut()[..bytes])
+}
+
+/// A block of so many bytes or more.
 fn taken(bytes: usize) -> Box<dyn Block> {
     let mut blocks = taken_from(&SCRATCH);
     let kept = blocks.pop().filter(|block| block.bytes().len() >= bytes);

@@ -51,8 +51,11 @@ fn triangle<T: Scalar>(backend: Backend, a: &Tile<T>) -> Vec<T> {
     let mut v = Tile::new(m, k, Format::ColumnMajor, memory);
     let mut t = Tile::new(INNER_BLOCK, k, Format::ColumnMajor, memory);
     geqrt(backend, &mut r, &mut v, &mut t);
-    let columns = r.as_slice().chunks_exact(m.max(1));
-    columns.flat_map(|column| &column[..k]).copied().collect()
+    let mut triangle = Vec::with_capacity(k * n);
+    for column in r.as_slice().chunks_exact(m.max(1)) {
+        triangle.extend_from_slice(&column[..k]);
+    }
+    triangle
 }
 
 /// Brings the strongest columns to the front, `most` of them, and their numbers with them.

@@ -164,7 +164,10 @@ impl<T: Scalar> Factor<'_, T> {
         let sets: Vec<_> = sets.into_iter().flatten().map(Numbered::of).collect();
         let mut factors = self.stacked(&sets);
         let winners = self.winners(&mut factors);
-        let numbers: Vec<u32> = sets.iter().flat_map(Numbered::numbers).collect();
+        let mut numbers = Vec::new();
+        for set in &sets {
+            numbers.extend(set.numbers());
+        }
         let numbers: Vec<u32> = winners.iter().map(|&row| numbers[row as usize]).collect();
         let packed = Swaps::pack(&raising(&numbers), self.a.memory());
         let (moved, top) = (Swaps::of(&packed), top.read());

@@ -271,10 +271,12 @@ impl<W: Scalar> BlockFactor<W> {
         let squares = inverse.iter().map(|x| x.re() * x.re() + x.im() * x.im());
         let inverse_norm = squares.sum::<f64>().sqrt();
         // Qᴴ·B = L⁻¹·Aᴴ·B, with columns of A of length 1
-        let sides = (0..nrhs).flat_map(|side| (0..n).map(move |i| (i, side)));
-        let mut c: Vec<W> = sides
-            .map(|(i, side)| over(entry(i, n + side), lengths[i]))
-            .collect();
+        let mut c = Vec::with_capacity(n * nrhs);
+        for side in n..n + nrhs {
+            for (i, &length) in lengths.iter().enumerate() {
+                c.push(over(entry(i, side), length));
+            }
+        }
         let lower = (Triangle::Lower, Diagonal::NonUnit);
         let columns = MatMut::from_column_major_slice_mut(&mut c, n, nrhs);
         W::faer_trsm_op(Side::Left, Op::NoTranspose, lower, triangle, columns);
@@ -300,10 +302,13 @@ impl<W: Scalar> BlockFactor<W> {
             let terms = (i..=j).map(|k| self.r[i + k * n] * first.r[k + j * n]);
             terms.fold(W::zero(), |sum, term| sum + term)
         };
-        let entries = (0..n).flat_map(|j| (0..n).map(move |i| (i, j)));
-        self.r = entries
-            .map(|(i, j)| if i <= j { product(i, j) } else { W::zero() })
-            .collect();
+        let mut r = vec![W::zero(); n * n];
+        for j in 0..n {
+            for i in 0..=j {
+                r[i + j * n] = product(i, j);
+            }
+        }
+        self.r = r;
         self
     }
 
