@@ -47,14 +47,29 @@ pub(crate) trait RootSource<T>: Send {
     fn pull(&mut self, n: usize, into: &mut Chunk<T>);
 }
 
-impl<T, I: Iterator<Item = T> + Send> RootSource<T> for I {
+/// Roots that the space is asked for when the first is pulled.
+struct LazyRoots<A, I> {
+    ask: Option<A>,
+    roots: Option<I>,
+}
+
+impl<T, A, I> RootSource<T> for LazyRoots<A, I>
+where
+    A: FnOnce() -> I + Send,
+    I: Iterator<Item = T> + Send,
+{
     fn left(&self) -> Option<usize> {
-        self.size_hint().1
+        self.roots.as_ref()?.size_hint().1
     }
 
     fn pull(&mut self, n: usize, into: &mut Chunk<T>) {
+        if let Some(ask) = self.ask.take() {
+            self.roots = Some(ask());
+        }
         for _ in 0..n {
-            let Some(root) = self.next() else { return };
+            let Some(root) = self.roots.as_mut().and_then(Iterator::next) else {
+                return;
+            };
             into.push(root);
         }
     }
@@ -72,9 +87,13 @@ pub(crate) struct Roots<'a, T> {
 }
 
 impl<'a, T> Roots<'a, T> {
-    pub fn new(roots: impl Iterator<Item = T> + Send + 'a) -> Self {
+    /// Those that the space answers, by a worker, once it pulls the first.
+    pub fn new<I: Iterator<Item = T> + Send + 'a>(ask: impl FnOnce() -> I + Send + 'a) -> Self {
         Roots {
-            rest: Some(Box::new(roots)),
+            rest: Some(Box::new(LazyRoots {
+                ask: Some(ask),
+                roots: None,
+            })),
             announced: 0,
             chunk: 1,
         }
@@ -144,7 +163,7 @@ mod tests {
         has_priority: bool,
     ) -> Vec<Vec<u64>> {
         let (roots, ledger) = (
-            Mutex::new(Roots::new(roots)),
+            Mutex::new(Roots::new(|| roots)),
             Ledger::new(N_WORKERS, n_tasks, false),
         );
         let mut chunks = Vec::new();

@@ -395,9 +395,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             abroad,
             names: Names::new(),
             // Asked by a worker, inside of its guard.
-            roots: Mutex::new(Roots::new(
-                std::iter::once_with(move || space.roots(rank)).flatten(),
-            )),
+            roots: Mutex::new(Roots::new(move || space.roots(rank))),
             pending: Pending::new(n_tasks, Self::CARRIES),
             dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
             number: homes::new_number(),

@@ -80,7 +80,7 @@ pub(super) fn run<D: Datum>(
         order,
         places,
         waiting: order.countdowns(),
-        roots: Mutex::new(Roots::new(order.roots.iter().copied())),
+        roots: Mutex::new(Roots::new(|| order.roots.iter().copied())),
         copies: graph.classes.iter().map(|_| AtomicU64::new(0)).collect(),
     };
     drive(&replay, Arc::default(), &|_, _| {}, |job| {
