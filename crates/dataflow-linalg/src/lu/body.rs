@@ -7,8 +7,9 @@ use super::factor::Factor;
 use super::moving::Moving;
 use super::numbered::{self, Numbered};
 use super::pivots::{Swaps, of_words, order, words};
+use super::rank_rows::RankRows;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf, trsm_op};
-use crate::matrix::{Format, Part, Tile};
+use crate::matrix::{Format, Layout, Part, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
 use dataflow_core::space::Slot;
@@ -54,38 +55,25 @@ impl<T: Scalar> Factor<'_, T> {
                 .enumerate()
             {
                 let Some(stack) = stack else { continue };
-                self.interleave(k, d, |row, at, n| {
-                    copy_rows((stack, at), (&mut whole, row), n)
-                });
+                for (row, at, n) in interleave((self.a.layout(), self.rows), k, d) {
+                    copy_rows((stack, at), (&mut whole, row), n);
+                }
             }
             getrf(self.backend, &mut whole, &mut pivots);
-            self.interleave(k, 0, |row, at, n| copy_rows((&whole, row), (own, at), n));
+            for (row, at, n) in interleave((self.a.layout(), self.rows), k, 0) {
+                copy_rows((&whole, row), (own, at), n);
+            }
             for ((d, slot), stack) in (1..).zip(slots).zip(others) {
                 let Some(stack) = stack else { continue };
                 let (rows, cols) = (stack.rows(), stack.cols());
                 let mut back = Tile::unspecified(rows, cols, Format::ColumnMajor, memory);
-                self.interleave(k, d, |row, at, n| {
-                    copy_rows((&whole, row), (&mut back, at), n)
-                });
+                for (row, at, n) in interleave((self.a.layout(), self.rows), k, d) {
+                    copy_rows((&whole, row), (&mut back, at), n);
+                }
                 slot.put(back);
             }
         }
         swaps.put(Swaps::pack(&pivots, memory));
-    }
-
-    /// The rows of panel k that lie in the stack of the rank row at a distance, tile by tile: the
-    /// first in the panel, the first in the stack, how many.
-    fn interleave(&self, k: u32, distance: usize, mut tile: impl FnMut(usize, usize, usize)) {
-        let first = self.a.row_range(k as usize).start;
-        let mut at = 0;
-        for m in (k..self.rows.mt)
-            .skip(distance)
-            .step_by(self.rows.p as usize)
-        {
-            let rows = self.a.row_range(m as usize);
-            tile(rows.start - first, at, rows.len());
-            at += rows.len();
-        }
     }
 
     /// Rows of the matrix from tile row k on.
@@ -236,6 +224,23 @@ impl<T: Scalar> Factor<'_, T> {
         self.moving(n, order.read())
             .take(m as usize, &stacks, tile.update());
     }
+}
+
+/// The rows of panel k that lie in the stack of the rank row at a distance, tile by tile: the
+/// first in the panel, the first in the stack, how many.
+fn interleave(
+    (a, rows): (&Layout, RankRows),
+    k: u32,
+    distance: usize,
+) -> impl Iterator<Item = (usize, usize, usize)> {
+    let first = a.row_range(k as usize).start;
+    let mut at = 0;
+    let tiles = (k..rows.mt).skip(distance).step_by(rows.p as usize);
+    tiles.map(move |m| {
+        let rows = a.row_range(m as usize);
+        at += rows.len();
+        (rows.start - first, at - rows.len(), rows.len())
+    })
 }
 
 /// C ← C − L·U.

@@ -41,23 +41,14 @@ impl Moving<'_> {
         tiles: impl Iterator<Item = B>,
         memory: &Arc<dyn Memory>,
     ) -> Vec<Tile<T>> {
-        let mut counts = vec![0; self.p];
-        let mut places = vec![(0, 0); self.order.len()];
-        for (to, &source) in self.order.iter().enumerate() {
-            if self.rank_row(source as usize) == from {
-                let count = &mut counts[self.rank_row(to)];
-                places[source as usize] = (self.rank_row(to), *count);
-                *count += 1;
-            }
-        }
+        let (leaving, counts) = self.leaving(from);
         let stack = |&n| Tile::unspecified(width, n, Format::ColumnMajor, memory);
         let mut stacks: Vec<Tile<T>> = counts.iter().map(stack).collect();
-        let mut leaving = (0..self.order.len()).filter(|&row| self.rank_row(row) == from);
+        let mut leaving = leaving.iter();
         for tile in tiles {
             let tile = tile.borrow();
             let mut rows = vec![Vec::new(); self.p];
-            for (i, row) in (0..tile.rows()).zip(leaving.by_ref()) {
-                let (to, place) = places[row];
+            for (i, &(to, place)) in (0..tile.rows()).zip(leaving.by_ref()) {
                 rows[to].push((i, place * width));
             }
             for (rows, stack) in rows.iter().zip(&mut stacks) {
@@ -67,6 +58,21 @@ impl Moving<'_> {
         stacks
     }
 
+    /// Where the rows of rank row `from` go, in their order: to which rank row, and how many get there before;
+    /// then how many go to each.
+    fn leaving(&self, from: usize) -> (Vec<(usize, usize)>, Vec<usize>) {
+        let mut counts = vec![0; self.p];
+        let mut places = vec![None; self.order.len()];
+        for (to, &source) in self.order.iter().enumerate() {
+            if self.rank_row(source as usize) == from {
+                let count = &mut counts[self.rank_row(to)];
+                places[source as usize] = Some((self.rank_row(to), *count));
+                *count += 1;
+            }
+        }
+        (places.into_iter().flatten().collect(), counts)
+    }
+
     /// Takes the rows of tile row `m` out of the stacks, of which there is one from each rank row.
     pub(super) fn take<T: Scalar>(
         &self,
@@ -74,7 +80,15 @@ impl Moving<'_> {
         stacks: &[Option<&Tile<T>>],
         tile: &mut Tile<T>,
     ) {
-        let width = tile.cols();
+        for (rows, stack) in self.coming(m, tile.cols()).iter().zip(stacks) {
+            if let Some(stack) = stack {
+                tile.set_rows(rows, stack.as_slice());
+            }
+        }
+    }
+
+    /// Which rows of tile row `m` come in each stack, and where in it they begin, each so wide.
+    fn coming(&self, m: usize, width: usize) -> Vec<Vec<(usize, usize)>> {
         let (mut counts, mut rows) = (vec![0; self.p], vec![Vec::new(); self.p]);
         for (to, &source) in self.order.iter().enumerate() {
             if self.rank_row(to) != m % self.p {
@@ -87,11 +101,7 @@ impl Moving<'_> {
                 rows[from].push((to % self.nb, place * width));
             }
         }
-        for (rows, stack) in rows.iter().zip(stacks) {
-            if let Some(stack) = stack {
-                tile.set_rows(rows, stack.as_slice());
-            }
-        }
+        rows
     }
 }
 
