@@ -275,6 +275,31 @@ fn all_tasks(mt: u32, nt: u32) -> impl Iterator<Item = ColumnsTask> + Send {
     columns.chain(panels).chain(orders)
 }
 
+/// The classes of tasks, and their flows.
+fn describe_classes(about: &mut Description, mt: u32) {
+    let mut join = about.class("Join");
+    for m in 0..mt {
+        join = join.update(&format!("TILE{m}"));
+    }
+    join.new_flow("COLUMN").of("column");
+    let panel = about.class("Panel").update("COLUMN").of("column");
+    let panel = panel.new_flow("PIVOTS").of("pivots");
+    panel.new_flow("TRIANGLE").of("triangle");
+    let update = about.class("Update").update("COLUMN").of("column");
+    let update = update.read("LEFT").of("column");
+    let update = update.read("SWAPS").of("pivots");
+    update.read("TRIANGLE").of("triangle");
+    let order = about.class("Order").new_flow("ORDER").of("order");
+    let order = order.optional("LATER").of("order");
+    order.read("SWAPS").of("pivots");
+    let mut part = about.class("Part");
+    for m in 0..mt {
+        part = part.update(&format!("TILE{m}"));
+    }
+    let part = part.read("COLUMN").of("column");
+    part.optional("ORDER").of("order");
+}
+
 impl<T: Scalar> TaskSpace for Columns<'_, T> {
     type Task = ColumnsTask;
     type Datum = Tile<T>;
@@ -285,27 +310,7 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "partial");
-        let mut join = about.class("Join");
-        for m in 0..self.mt {
-            join = join.update(&format!("TILE{m}"));
-        }
-        join.new_flow("COLUMN").of("column");
-        let panel = about.class("Panel").update("COLUMN").of("column");
-        let panel = panel.new_flow("PIVOTS").of("pivots");
-        panel.new_flow("TRIANGLE").of("triangle");
-        let update = about.class("Update").update("COLUMN").of("column");
-        let update = update.read("LEFT").of("column");
-        let update = update.read("SWAPS").of("pivots");
-        update.read("TRIANGLE").of("triangle");
-        let order = about.class("Order").new_flow("ORDER").of("order");
-        let order = order.optional("LATER").of("order");
-        order.read("SWAPS").of("pivots");
-        let mut part = about.class("Part");
-        for m in 0..self.mt {
-            part = part.update(&format!("TILE{m}"));
-        }
-        let part = part.read("COLUMN").of("column");
-        part.optional("ORDER").of("order");
+        describe_classes(about, self.mt);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ColumnsTask> + Send {

@@ -245,6 +245,25 @@ impl IncrementalTask {
     }
 }
 
+/// The classes of tasks, and their flows.
+fn describe_classes(about: &mut Description) {
+    let getrf = about.class("Getrf").update("ABOVE");
+    let getrf = getrf.new_flow("SWAPS").of("steps");
+    let getrf = getrf.new_flow("LOWER").of("lower");
+    getrf.new_flow("UPPER").of("upper");
+    let gessm = about.class("Gessm").update("ABOVE");
+    let gessm = gessm.read("LOWER").of("lower");
+    gessm.read("SWAPS").of("steps");
+    let tstrf = about.class("Tstrf").update("ABOVE").of("upper");
+    let tstrf = tstrf.update("BELOW");
+    tstrf.new_flow("STEPS").of("steps");
+    let ssssm = about.class("Ssssm").update("ABOVE").update("BELOW");
+    ssssm.read("LEFT").read("STEPS").of("steps");
+    about.class("Stay").update("ABOVE");
+    let join = about.class("Join").update("TILE");
+    join.read("UPPER").of("upper");
+}
+
 impl<T: Scalar> TaskSpace for Incremental<'_, T> {
     type Task = IncrementalTask;
     type Datum = Tile<T>;
@@ -255,21 +274,7 @@ impl<T: Scalar> TaskSpace for Incremental<'_, T> {
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
         about.parameter("pivoting", "incremental");
-        let getrf = about.class("Getrf").update("ABOVE");
-        let getrf = getrf.new_flow("SWAPS").of("steps");
-        let getrf = getrf.new_flow("LOWER").of("lower");
-        getrf.new_flow("UPPER").of("upper");
-        let gessm = about.class("Gessm").update("ABOVE");
-        let gessm = gessm.read("LOWER").of("lower");
-        gessm.read("SWAPS").of("steps");
-        let tstrf = about.class("Tstrf").update("ABOVE").of("upper");
-        let tstrf = tstrf.update("BELOW");
-        tstrf.new_flow("STEPS").of("steps");
-        let ssssm = about.class("Ssssm").update("ABOVE").update("BELOW");
-        ssssm.read("LEFT").read("STEPS").of("steps");
-        about.class("Stay").update("ABOVE");
-        let join = about.class("Join").update("TILE");
-        join.read("UPPER").of("upper");
+        describe_classes(about);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = IncrementalTask> + Send {

@@ -233,6 +233,10 @@ pub(super) struct Swaps<'a> {
 impl<'a> Swaps<'a> {
     /// Works out what the swaps come to.
     pub(super) fn pack<T: Scalar>(pivots: &[u32], memory: &Arc<dyn Memory>) -> Tile<T> {
+        of_words(&Self::worked_out(pivots), memory)
+    }
+
+    fn worked_out(pivots: &[u32]) -> Vec<u32> {
         let height = pivots.len() as u32;
         let mut top: Vec<u32> = (0..height).collect();
         let mut below = BTreeMap::new();
@@ -245,9 +249,8 @@ impl<'a> Swaps<'a> {
         }
         let counts = [height, below.len() as u32];
         let lists = [&counts[..], pivots, &top].concat();
-        let words: Vec<u32> = lists.into_iter().chain(below.keys().copied()).collect();
-        let words: Vec<u32> = words.into_iter().chain(below.values().copied()).collect();
-        of_words(&words, memory)
+        let words = lists.into_iter().chain(below.keys().copied());
+        words.chain(below.values().copied()).collect()
     }
 
     /// What [`pack`](Self::pack) has written.

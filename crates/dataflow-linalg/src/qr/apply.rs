@@ -235,6 +235,17 @@ fn stays(rows: u32, lines: u32) -> impl Iterator<Item = ApplyTask> + Send {
     (0..rows).flat_map(move |k| (0..lines).map(move |n| Stay { k, n }))
 }
 
+/// The classes of tasks, and their flows.
+fn describe_classes(about: &mut Description) {
+    about.class("Reflectors").read("V").read("T").of("triangle");
+    about.class("Eliminated").read("V").read("T").of("triangle");
+    let gemqrt = about.class("Gemqrt").update("TILE");
+    gemqrt.read("V").read("T").of("triangle");
+    let tpmqrt = about.class("Tpmqrt").update("ABOVE").update("BELOW");
+    tpmqrt.read("V").read("T").of("triangle");
+    about.class("Stay").update("TILE");
+}
+
 impl<T: Scalar> TaskSpace for Apply<'_, T> {
     type Task = ApplyTask;
     type Datum = Tile<T>;
@@ -250,13 +261,7 @@ impl<T: Scalar> TaskSpace for Apply<'_, T> {
         about.parameter("backend", self.backend);
         about.parameter("tree", self.q.options.tree);
         about.parameter("ib", self.q.options.ib);
-        about.class("Reflectors").read("V").read("T").of("triangle");
-        about.class("Eliminated").read("V").read("T").of("triangle");
-        let gemqrt = about.class("Gemqrt").update("TILE");
-        gemqrt.read("V").read("T").of("triangle");
-        let tpmqrt = about.class("Tpmqrt").update("ABOVE").update("BELOW");
-        tpmqrt.read("V").read("T").of("triangle");
-        about.class("Stay").update("TILE");
+        describe_classes(about);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ApplyTask> + Send {

@@ -449,6 +449,28 @@ fn shared_tasks(panels: u32, strips: u32) -> impl Iterator<Item = ChoiceTask> + 
     gather.chain((0..panels).flat_map(of_panel))
 }
 
+/// The classes of tasks, and their flows.
+fn describe_classes(about: &mut Description, panels: u32) {
+    about.class("Give").read("TILE");
+    let gather = about.class("Gather").new_flow("STRIP").of("strip");
+    let mut gather = gather.new_flow("ENTRANTS").of("set");
+    for _ in 0..panels {
+        gather = gather.read("TILE");
+    }
+    let merge = about.class("Merge").read("FIRST").of("set");
+    merge.new_flow("WINNERS").of("set").read("SECOND").of("set");
+    let crown = about.class("Crown").read("FIRST").of("set");
+    let crown = crown.new_flow("ORDER").of("numbers");
+    let crown = crown.optional("SECOND").of("set");
+    let crown = crown.optional("BEFORE").of("numbers");
+    crown.new_flow("V").new_flow("T").of("triangle");
+    let turn = about.class("Turn").update("STRIP").of("strip");
+    let turn = turn.new_flow("ENTRANTS").of("set");
+    let turn = turn.read("V").read("T").of("triangle");
+    turn.read("ORDER").of("numbers");
+    about.class("Tell").optional("ORDER").of("numbers");
+}
+
 impl<T: Scalar> TaskSpace for Choice<'_, T> {
     type Task = ChoiceTask;
     type Datum = Tile<T>;
@@ -460,24 +482,7 @@ impl<T: Scalar> TaskSpace for Choice<'_, T> {
         self.a.layout().describe(about);
         about.parameter("precision", T::PRECISION);
         about.parameter("backend", self.backend);
-        about.class("Give").read("TILE");
-        let gather = about.class("Gather").new_flow("STRIP").of("strip");
-        let mut gather = gather.new_flow("ENTRANTS").of("set");
-        for _ in 0..self.panels {
-            gather = gather.read("TILE");
-        }
-        let merge = about.class("Merge").read("FIRST").of("set");
-        merge.new_flow("WINNERS").of("set").read("SECOND").of("set");
-        let crown = about.class("Crown").read("FIRST").of("set");
-        let crown = crown.new_flow("ORDER").of("numbers");
-        let crown = crown.optional("SECOND").of("set");
-        let crown = crown.optional("BEFORE").of("numbers");
-        crown.new_flow("V").new_flow("T").of("triangle");
-        let turn = about.class("Turn").update("STRIP").of("strip");
-        let turn = turn.new_flow("ENTRANTS").of("set");
-        let turn = turn.read("V").read("T").of("triangle");
-        turn.read("ORDER").of("numbers");
-        about.class("Tell").optional("ORDER").of("numbers");
+        describe_classes(about, self.panels);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = ChoiceTask> + Send {

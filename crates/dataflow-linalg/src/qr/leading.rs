@@ -563,6 +563,23 @@ fn columns(steps: u32) -> impl Iterator<Item = LeadingTask> + Send {
     })
 }
 
+/// The classes of tasks, and their flows.
+fn describe_classes(about: &mut Description, steps: u32) {
+    let part = about
+        .class("Part")
+        .read("TILE")
+        .read("BEFORE")
+        .of("vectors");
+    part.new_flow("PART").of("part");
+    let step = about.class("Step").read("TILE");
+    let step = step.optional("BEFORE").of("vectors");
+    let mut step = step.new_flow("MADE").of("vectors");
+    for _ in 1..steps {
+        step = step.optional("PART").of("part");
+    }
+    about.class("Tell").optional("VECTORS").of("vectors");
+}
+
 impl<T: Scalar> TaskSpace for Leading<'_, T> {
     type Task = LeadingTask;
     type Datum = Tile<T>;
@@ -573,19 +590,7 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
         about.parameter("compare", format!("{:?}", self.compare));
         about.parameter("rcond", format!("{:016x}", self.rcond.to_bits()));
         about.parameter("precision", T::PRECISION);
-        let part = about
-            .class("Part")
-            .read("TILE")
-            .read("BEFORE")
-            .of("vectors");
-        part.new_flow("PART").of("part");
-        let step = about.class("Step").read("TILE");
-        let step = step.optional("BEFORE").of("vectors");
-        let mut step = step.new_flow("MADE").of("vectors");
-        for _ in 1..self.steps {
-            step = step.optional("PART").of("part");
-        }
-        about.class("Tell").optional("VECTORS").of("vectors");
+        describe_classes(about, self.steps);
     }
 
     fn tasks(&self, on: Rank) -> impl Iterator<Item = LeadingTask> + Send {

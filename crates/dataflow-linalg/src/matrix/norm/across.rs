@@ -218,16 +218,16 @@ impl<'a, T: Scalar> Measure<'a, T> {
             }
         }
     }
+}
 
-    /// Copies the entries of a tile to where they stand in the whole.
-    fn place(&self, part: &Sums, (i, j): (usize, usize), total: &mut Sums) {
-        let rows = self.all.row_range(i);
-        for (y, col) in self.all.col_range(j).enumerate() {
-            let from = y * rows.len()..(y + 1) * rows.len();
-            let to = rows.start + col * self.all.rows()..rows.end + col * self.all.rows();
-            total.columns[to.clone()].copy_from_slice(&part.columns[from.clone()]);
-            total.rows[to].copy_from_slice(&part.rows[from]);
-        }
+/// Copies the entries of a tile to where they stand in the whole.
+fn place(all: &Layout, part: &Sums, (i, j): (usize, usize), total: &mut Sums) {
+    let rows = all.row_range(i);
+    for (y, col) in all.col_range(j).enumerate() {
+        let from = y * rows.len()..(y + 1) * rows.len();
+        let to = rows.start + col * all.rows()..rows.end + col * all.rows();
+        total.columns[to.clone()].copy_from_slice(&part.columns[from.clone()]);
+        total.rows[to].copy_from_slice(&part.rows[from]);
     }
 }
 
@@ -318,7 +318,7 @@ impl<T: Scalar> TaskSpace for Measure<'_, T> {
                         let pairs = peaks.iter_mut().zip(&part.columns);
                         pairs.for_each(|(peak, of_tile)| *peak = larger(*peak, *of_tile));
                     }
-                    What::Entries => self.place(part, (i, j), total),
+                    What::Entries => place(&self.all, part, (i, j), total),
                 }
             }
             Tell { .. } => {
