@@ -2,7 +2,7 @@
 //!
 //! # Law
 //! The bits are those of the same step on tiles. What is solved and multiplied is cut where tiles and
-//! their sub-tiles are cut; a product is the same however far apart the columns of its operands lie,
+//! their sub-tiles are cut, or where that changes no bit is not; a product is the same however far apart the columns of its operands lie,
 //! unless the result is a single row, which is computed in copies without gaps.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use ::faer::{MatMut, MatRef};
 use dataflow_core::port::Memory;
 
 use super::getrf::{factor_block, largest};
-use super::product::product;
+use super::product::{is_by_rows, product};
 use super::scratch::{ScratchMemory, with_scratch};
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile, cuts};
@@ -87,14 +87,35 @@ pub(crate) fn getrf_right<T: Scalar>(
     let triangle = (Op::NoTranspose, unit_lower, panel.triangle);
     trsm_op(backend, Side::Left, triangle, &mut u);
     u.write_column_major(&mut b.as_mut_slice()[top..], m);
-    for tile in (top + height..m).step_by(panel.nb.max(1)) {
-        for rows in cuts(panel.nb.min(m - tile), [format]) {
-            subtract(backend, panel, &u, (b, tile + rows.start..tile + rows.end));
-        }
+    for rows in rows_to_subtract(backend, top + height..m, panel.nb, format) {
+        subtract(backend, panel, &u, (b, rows));
     }
 }
 
-/// B ← B − L·U in some rows, which lie in one row of sub-tiles.
+/// The rows below a panel, as they are cut into tiles and sub-tiles. Where a row of a product does not
+/// depend on the others, together, but for one that is a tile's alone.
+fn rows_to_subtract(
+    backend: Backend,
+    below: Range<usize>,
+    nb: usize,
+    format: Format,
+) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for tile in below.clone().step_by(nb.max(1)) {
+        for rows in cuts(nb.min(below.end - tile), [format]) {
+            let rows = tile + rows.start..tile + rows.end;
+            match all.last_mut() {
+                Some(last) if is_by_rows(backend) && last.len() > 1 && rows.len() > 1 => {
+                    last.end = rows.end;
+                }
+                _ => all.push(rows),
+            }
+        }
+    }
+    all
+}
+
+/// B ← B − L·U in some rows.
 fn subtract<T: Scalar>(
     backend: Backend,
     panel: FactoredPanel<'_, T>,

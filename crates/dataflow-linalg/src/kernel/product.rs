@@ -42,6 +42,12 @@ pub(super) fn product_add<T: Scalar>(
     }
 }
 
+/// Whether a row of a product has the same bits with whichever other rows it is computed, unless it is
+/// alone: so faer's.
+pub(super) fn is_by_rows(backend: Backend) -> bool {
+    matches!(backend, Backend::Auto | Backend::Faer)
+}
+
 /// C ← C + α·op(A)·op(A)ᴴ in one call, the lower triangle alone, if the library has a good one; the
 /// diagonal of C is real.
 #[cfg_attr(
