@@ -247,6 +247,12 @@ const CIRCLES: &[(&str, &str, &str, &str)] = &[
         "kernel/faer",
         "the same of the leaves of kernels",
     ),
+    (
+        "crates/dataflow-linalg/src/",
+        "scalar",
+        "kernel/strips",
+        "the same of those that are no library's",
+    ),
 ];
 
 /// Exported macros stand at the root of their crate; each is a room's all the same.

@@ -96,7 +96,7 @@ trait Real: Scalar {
 /// Some rows of a column.
 type Strip<T, const LINE: usize, const LINES: usize> = [[T; LINE]; LINES];
 /// The same rows of neighbouring columns.
-type Group<T, const LINE: usize, const LINES: usize> = [Strip<T, LINE, LINES>; GROUP];
+type StripGroup<T, const LINE: usize, const LINES: usize> = [Strip<T, LINE, LINES>; GROUP];
 
 #[inline(always)]
 fn load<T: Real, const LINE: usize, const LINES: usize>(
@@ -124,13 +124,13 @@ fn store<T: Real, const LINE: usize, const LINES: usize>(
 fn load_group<T: Real, const LINE: usize, const LINES: usize>(
     [a, b, c, d]: &[&mut [T]; GROUP],
     top: usize,
-) -> Group<T, LINE, LINES> {
+) -> StripGroup<T, LINE, LINES> {
     [load(a, top), load(b, top), load(c, top), load(d, top)]
 }
 
 #[inline(always)]
 fn store_group<T: Real, const LINE: usize, const LINES: usize>(
-    group: &Group<T, LINE, LINES>,
+    group: &StripGroup<T, LINE, LINES>,
     columns: &mut [&mut [T]; GROUP],
     top: usize,
 ) {
@@ -168,7 +168,7 @@ fn scale<T: Real, const LINE: usize, const LINES: usize>(x: &mut Strip<T, LINE, 
 /// By index: in a zip each column would begin with a call.
 #[inline(always)]
 fn subtract_columns<T: Real, const LINE: usize, const LINES: usize>(
-    y: &mut Group<T, LINE, LINES>,
+    y: &mut StripGroup<T, LINE, LINES>,
     x: &[&mut [T]],
     l: &[impl Deref<Target = [T]>],
     (j, top): (usize, usize),
@@ -181,18 +181,18 @@ fn subtract_columns<T: Real, const LINE: usize, const LINES: usize>(
     }
 }
 
-/// A triangle of the order of a group: what is below its diagonal, column by column, and the reciprocals
-/// of its pivots.
-struct Corner<T> {
+/// The square of a group on the diagonal of L: what is below its diagonal, column by column, and the
+/// reciprocals of its pivots.
+struct PivotSquare<T> {
     below: [[T; GROUP]; GROUP],
     reciprocals: [T; GROUP],
 }
 
-impl<T: Real> Corner<T> {
+impl<T: Real> PivotSquare<T> {
     /// X ← X·L⁻ᴴ
     #[inline(always)]
-    fn solve<const LINE: usize, const LINES: usize>(&self, x: &mut Group<T, LINE, LINES>) {
-        let Corner { below, reciprocals } = self;
+    fn solve<const LINE: usize, const LINES: usize>(&self, x: &mut StripGroup<T, LINE, LINES>) {
+        let PivotSquare { below, reciprocals } = self;
         let [x0, x1, x2, x3] = x;
         scale(x0, reciprocals[0]);
         subtract(x1, below[0][1], x0);
@@ -283,13 +283,13 @@ impl<T: Real, const LINE: usize> Solve<'_, '_, T, LINE> {
         let Some(columns) = rest.first_chunk_mut() else {
             return;
         };
-        let corner = Corner {
+        let square = PivotSquare {
             below: array::from_fn(|k| array::from_fn(|i| self.l[j + k][j + i])),
             reciprocals: array::from_fn(|k| self.reciprocals[j + k]),
         };
-        let mut x: Group<T, LINE, LINES> = load_group(columns, top);
+        let mut x: StripGroup<T, LINE, LINES> = load_group(columns, top);
         subtract_columns(&mut x, solved, self.l, (j, top));
-        corner.solve(&mut x);
+        square.solve(&mut x);
         store_group(&x, columns, top);
     }
 
@@ -399,17 +399,17 @@ impl<T: Real, const LINE: usize> Factor<'_, '_, T, LINE> {
         if top < n {
             Self::subtract::<1>(columns, before, (j, top));
         }
-        let Some(corner) = Self::corner(columns, j) else {
+        let Some(square) = Self::pivot_square(columns, j) else {
             return false;
         };
         // A ← A·L⁻ᴴ, below
         let mut top = j + GROUP;
         while top + LINE < n {
-            Self::solve::<LINES>(columns, &corner, top);
+            Self::solve::<LINES>(columns, &square, top);
             top += LINES * LINE;
         }
         if top < n {
-            Self::solve::<1>(columns, &corner, top);
+            Self::solve::<1>(columns, &square, top);
         }
         true
     }
@@ -420,21 +420,25 @@ impl<T: Real, const LINE: usize> Factor<'_, '_, T, LINE> {
         before: &[&mut [T]],
         at: (usize, usize),
     ) {
-        let mut x: Group<T, LINE, LINES> = load_group(columns, at.1);
+        let mut x: StripGroup<T, LINE, LINES> = load_group(columns, at.1);
         subtract_columns(&mut x, before, before, at);
         store_group(&x, columns, at.1);
     }
 
     #[inline(always)]
-    fn solve<const LINES: usize>(columns: &mut [&mut [T]; GROUP], corner: &Corner<T>, top: usize) {
-        let mut x: Group<T, LINE, LINES> = load_group(columns, top);
-        corner.solve(&mut x);
+    fn solve<const LINES: usize>(
+        columns: &mut [&mut [T]; GROUP],
+        square: &PivotSquare<T>,
+        top: usize,
+    ) {
+        let mut x: StripGroup<T, LINE, LINES> = load_group(columns, top);
+        square.solve(&mut x);
         store_group(&x, columns, top);
     }
 
     /// Factors the square on the diagonal.
     #[inline(always)]
-    fn corner(columns: &mut [&mut [T]; GROUP], j: usize) -> Option<Corner<T>> {
+    fn pivot_square(columns: &mut [&mut [T]; GROUP], j: usize) -> Option<PivotSquare<T>> {
         let mut below: [[T; GROUP]; GROUP] =
             array::from_fn(|k| array::from_fn(|i| columns[k][j + i]));
         let mut reciprocals = [T::zero(); GROUP];
@@ -454,7 +458,7 @@ impl<T: Real, const LINE: usize> Factor<'_, '_, T, LINE> {
         for (column, below) in columns.iter_mut().zip(&below) {
             column[j..j + GROUP].copy_from_slice(below);
         }
-        Some(Corner { below, reciprocals })
+        Some(PivotSquare { below, reciprocals })
     }
 }
 

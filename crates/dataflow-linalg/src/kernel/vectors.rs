@@ -29,7 +29,7 @@ pub(super) fn compute(work: impl InVectors) {
         // asks for the others.
         return unsafe { in_512_bits(work) };
     }
-    Arch::new().dispatch(Narrow(work));
+    Arch::new().dispatch(FewLines(work));
 }
 
 /// Four lines of each of four columns are half of the 32 registers.
@@ -40,9 +40,9 @@ fn in_512_bits(work: impl InVectors) {
 }
 
 /// A line is two registers or four.
-struct Narrow<W>(W);
+struct FewLines<W>(W);
 
-impl<W: InVectors> NullaryFnOnce for Narrow<W> {
+impl<W: InVectors> NullaryFnOnce for FewLines<W> {
     type Output = ();
 
     #[inline(always)]
