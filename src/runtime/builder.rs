@@ -60,6 +60,9 @@ impl RuntimeBuilder {
     }
 
     /// What each worker is bound to; by default a core of its own.
+    ///
+    /// Threads that a body starts, and children that it starts by `std::process::Command`, are bound to the
+    /// same: the system hands the binding on.
     pub fn bind(self, bind: Bind) -> Self {
         RuntimeBuilder { bind, ..self }
     }

@@ -28,7 +28,8 @@ impl Runtime {
     /// The runtime of the whole process, with the settings of the environment
     /// ([`from_env`](Self::from_env)): started at the first call, kept to the end. `Dense` uses
     /// it; a program with a runtime of its own does not need it. It has the cores that the thread of the
-    /// first call may use: a program that pins its threads makes that call before.
+    /// first call may use: a program that pins its threads makes that call before. In a body it has those
+    /// of the thread that made the body's runtime.
     ///
     /// # Errors
     /// As [`from_env`](Self::from_env), the same at every call.

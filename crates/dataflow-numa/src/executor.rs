@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::lacks::{self, Lack};
 use crate::pages::{self, PagesError};
-use crate::pin::{PinError, allowed_pus, pin_current_thread};
+use crate::pin::{PinError, allowed_pus, become_worker, usable_pus};
 use crate::place::{Bind, Place};
 use crate::policy::Policy;
 use crate::pool::Pool;
@@ -307,6 +307,9 @@ impl WorkersBuilder {
     }
 
     /// What each worker is bound to; by default a core of its own.
+    ///
+    /// Threads that a body starts, and children that it starts by `std::process::Command`, are bound to the
+    /// same: the system hands the binding on.
     pub fn bind(mut self, bind: Bind) -> Self {
         self.bind = bind;
         self
@@ -370,9 +373,10 @@ impl Workers {
         let (report, reports) = channel();
         for worker in 0..self.pool.n_workers() {
             let (pool, report) = (Arc::clone(&self.pool), report.clone());
+            let usable = usable_pus();
             let thread = Builder::new()
                 .name(format!("dataflow-{worker}"))
-                .spawn(move || run_thread(&pool, worker, report))
+                .spawn(move || run_thread(&pool, worker, usable, report))
                 .map_err(|error| {
                     let reason = error.into();
                     WorkersError::ThreadNotStarted { worker, reason }
@@ -424,12 +428,9 @@ fn unpinned_and_lacking(unpinned: Vec<(usize, PinError)>) -> Vec<Warning> {
 }
 
 /// A thread's life. What cannot be pinned is reported; dropping `report` says that it runs.
-fn run_thread(pool: &Pool, worker: usize, report: Sender<(usize, PinError)>) {
+fn run_thread(pool: &Pool, worker: usize, usable: Vec<usize>, report: Sender<(usize, PinError)>) {
     let _abort = AbortIfUnwound { worker };
-    let pus = &pool.places()[worker].pus;
-    if !pus.is_empty()
-        && let Err(error) = pin_current_thread(pus)
-    {
+    if let Err(error) = become_worker(&pool.places()[worker].pus, usable) {
         // The builder waits for our end of the channel: it is there to read.
         report.send((worker, error)).ok();
     }

@@ -5,6 +5,7 @@
 //! elsewhere [`allowed_pus`] counts from 0 and [`pin_current_thread`] says why it did nothing.
 
 use crate::Answer;
+use std::cell::RefCell;
 use std::fmt;
 
 /// Why a thread was not pinned.
@@ -93,6 +94,35 @@ pub fn allowed_pus() -> Vec<usize> {
     })
 }
 
+thread_local! {
+    /// Of a worker's thread: what the thread that made its pool [might use](usable_pus).
+    static OF_POOL: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
+}
+
+/// As [`allowed_pus`], but for a thread that this library has pinned: on a worker's it is what the thread
+/// that made its pool might use. So what a body makes is not confined to the core of its worker.
+pub(crate) fn usable_pus() -> Vec<usize> {
+    OF_POOL
+        .with_borrow(Clone::clone)
+        .unwrap_or_else(allowed_pus)
+}
+
+/// The calling thread becomes a worker's: it runs on its own processors only, or on all that are `usable` to
+/// the thread that made the pool if it has none of its own.
+///
+/// # Errors
+/// As [`pin_current_thread`].
+pub(crate) fn become_worker(own: &[usize], usable: Vec<usize>) -> Result<(), PinError> {
+    // Without any of its own it has inherited them all, unless it was started in a body.
+    let pinned = match own {
+        [] if usable == allowed_pus() => Ok(()),
+        [] => pin_current_thread(&usable),
+        own => pin_current_thread(own),
+    };
+    OF_POOL.set(Some(usable));
+    pinned
+}
+
 /// Lets the calling thread run on these processors only. About 0.3 µs.
 ///
 /// # Errors
@@ -118,7 +148,10 @@ pub fn pin_current_thread(pus: &[usize]) -> Result<(), PinError> {
     if let Some(&pu) = pus.iter().find(|&&pu| pu >= MOST_PUS) {
         return Err(PinError::NoSuchProcessor { pu });
     }
-    kernel::set_affinity(pus)
+    kernel::set_affinity(pus)?;
+    // Whoever pins a worker's thread anew means that thread.
+    OF_POOL.set(None);
+    Ok(())
 }
 
 /// The processor on which the calling thread runs at this moment; `None` if the system does not

@@ -312,6 +312,42 @@ fn pinned_workers_are_where_they_were_placed() {
     );
 }
 
+/// The thread of a body is pinned to one core: a pool that was made there had that core alone, and so had the
+/// shared runtime of a process whose first call stood in a body.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_pool_that_is_made_in_a_body_has_all_cores_that_its_process_had() {
+    use dataflow_numa::pin::allowed_pus;
+    if Topology::of_this_process().n_cores() == 1 {
+        println!("skipped: only one core is allowed here");
+        return;
+    }
+    let in_a_body = |workers: &Workers, bind| {
+        let made = Mutex::new(None);
+        let job = Independent::new("makes a pool", 1, |_| {
+            let inner = Workers::builder().bind(bind).build().unwrap();
+            *made.lock().unwrap() = Some(inner);
+            Ok(())
+        });
+        run(&job, workers).unwrap();
+        made.into_inner().unwrap().unwrap()
+    };
+    let outside = Workers::builder().build().unwrap();
+    let inside = in_a_body(&outside, Bind::Cores);
+    assert_eq!(inside.places(), outside.places());
+    assert_eq!(inside.warnings(), outside.warnings());
+    // One more inside: its threads were started by one that was pinned.
+    let unbound = in_a_body(&inside, Bind::None);
+    assert_eq!(unbound.topology(), outside.topology());
+    let seen = Mutex::new(Vec::new());
+    let job = Independent::new("where", 1, |_| {
+        *seen.lock().unwrap() = allowed_pus();
+        Ok(())
+    });
+    run(&job, &unbound).unwrap();
+    assert_eq!(seen.into_inner().unwrap(), allowed_pus());
+}
+
 #[test]
 fn zero_workers_are_refused_and_too_many_warned_of() {
     let n_cores = Topology::of_this_process().n_cores();

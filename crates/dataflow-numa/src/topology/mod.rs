@@ -22,7 +22,7 @@ pub mod system;
 
 pub use error::TopologyError;
 
-use crate::pin::allowed_pus;
+use crate::pin::usable_pus;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -102,13 +102,15 @@ impl Topology {
     /// assert!(topology.n_cores() >= 1 && topology.n_pus() >= topology.n_cores());
     /// ```
     pub fn of_this_process() -> Topology {
-        let from_system = |_| system::read(Path::new(system::ROOT), &allowed_pus());
+        let from_system = |_| system::read(Path::new(system::ROOT), &usable_pus());
         Topology::discover().unwrap_or_else(from_system)
     }
 
     /// What the calling thread may use of this machine: the cores of its affinity mask, which
     /// `taskset`, `mpirun` and cgroups set. If a launcher started several ranks here and gave
     /// them the same mask, the [part](share) of this rank.
+    ///
+    /// A body's thread is pinned by its pool; there it is what the thread that made the pool might use.
     ///
     /// With the feature `hwloc` the library is asked, and `HWLOC_XMLFILE` or `HWLOC_SYNTHETIC`
     /// are believed to describe this machine (so measured distances come in). Without it, or
@@ -135,7 +137,7 @@ impl Topology {
     /// # Errors
     /// As [`discover`](Self::discover).
     pub fn discover_whole() -> Result<Topology, TopologyError> {
-        let allowed = allowed_pus();
+        let allowed = usable_pus();
         match Self::described()? {
             Some((described, by)) => {
                 let restricted = described.restricted_to(&allowed);
@@ -159,7 +161,7 @@ impl Topology {
             return hwloc::synthetic(&description).map(|read| Some((read, by)));
         }
         // A mask may name PUs that hwloc does not see; then the system's files know more.
-        let allowed = allowed_pus();
+        let allowed = usable_pus();
         let live = hwloc::live().and_then(|live| live.restricted_to(&allowed));
         let live = live.ok().filter(|live| live.n_pus() == allowed.len());
         Ok(live.map(|live| (live, "this machine".to_string())))
