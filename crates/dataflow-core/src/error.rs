@@ -267,7 +267,8 @@ pub enum Kind {
     NestedRun,
     /// Runs, scopes and recursions were nested in one another too deep.
     NestedTooDeep,
-    /// A scheduler of the user's own lost a task, handed one out twice, or panicked.
+    /// A scheduler of the user's own lost a task, handed one out twice, or panicked; or an executor of the
+    /// user's own let in a worker whose index is too large.
     SchedulerFailed,
     /// A task belongs to a class that the space does not describe.
     NotDescribed,

@@ -174,6 +174,9 @@ struct Driven<'b, F: Front> {
 
 impl<F: Front> Work for Driven<'_, F> {
     fn work(&self, lane: &mut dyn Lane) -> u64 {
+        if !self.admits(lane.worker()) {
+            return 0;
+        }
         let mut visit = self.enter(lane);
         let before = visit.tally.executed;
         // One guard for the whole visit: bodies and whatever else the user wrote may panic.
@@ -187,6 +190,9 @@ impl<F: Front> Work for Driven<'_, F> {
 
     fn begin_next(&self, lane: &mut dyn Lane) -> bool {
         let worker = lane.worker();
+        if !self.admits(worker) {
+            return false;
+        }
         let paused = self.front.resume(worker);
         let has_begun = paused.is_some();
         let mut visit = match paused {
@@ -220,6 +226,19 @@ impl<F: Front> Work for Driven<'_, F> {
 }
 
 impl<'b, F: Front> Driven<'b, F> {
+    /// Whether there is a worker of this index; if not, the run is stopped.
+    fn admits(&self, worker: usize) -> bool {
+        let n_workers = self.front.common().ledger.n_workers();
+        if worker < n_workers {
+            return true;
+        }
+        self.refuse(format!(
+            "worker {worker} of an executor came in, which says that it has {n_workers} (indices below \
+             {n_workers} are allowed)"
+        ));
+        false
+    }
+
     /// A worker comes in.
     fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Visit<'l, F::Hand<'b>> {
         let (common, worker) = (self.front.common(), lane.worker());

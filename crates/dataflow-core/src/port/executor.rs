@@ -136,7 +136,7 @@ pub trait Work: Sync {
 /// # Examples
 /// See [`Executor`](Executor#examples).
 pub trait Lane {
-    /// The worker's index.
+    /// The worker's index, below [`n_workers`](Executor::n_workers): with another the run is refused.
     fn worker(&self) -> usize;
 
     /// Queues a ready task. Higher priorities are more urgent; 0 is the default.
