@@ -7,6 +7,10 @@
 //! # Law
 //! A word that was pushed is handed out once, by `pop` or `steal` of some lane of the same job,
 //! unless the job is over. An executor may order words as it likes: results do not depend on it.
+//!
+//! An executor that loses a word and yet waits for the job's end, by [`Job::wait_mail`] or else, waits for
+//! ever: the engine cannot tell a word that is lost from one that is late. If it gives up and returns,
+//! the run ends with an error that says that tasks were lost.
 
 use super::{Alone, Courier, Heap, Hint, Inline, Memory, Ready, Wants, Word};
 use crate::engine::monitor::Monitor;
