@@ -137,6 +137,9 @@ pub trait Work: Sync {
 
 /// A worker's door to the queues of one job.
 ///
+/// None of its calls may panic: the run ends by the panic and quotes it, but what is said to have panicked is the
+/// task that the worker has just run, or the program that inserts tasks.
+///
 /// # Examples
 /// See [`Executor`](Executor#examples).
 pub trait Lane {
