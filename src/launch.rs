@@ -1,6 +1,8 @@
 //! Launch: the same program on every rank.
 
-use crate::runtime::{HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, write_if_longest};
+use crate::runtime::{
+    HereAmong, Runtime, RuntimeBuilder, TRACE_ROOM, Transport, variable, write_if_longest,
+};
 use dataflow_core::Error;
 use dataflow_core::port::drop_quietly;
 use dataflow_core::rank::Rank;
@@ -308,10 +310,6 @@ fn expected() -> Result<Option<usize>, Error> {
     variable(EXPECTED)
         .map(|value| value.parse().map_err(|_| wrong(value)))
         .transpose()
-}
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// What has become of ranks that are processes, since the launch before.

@@ -4,15 +4,17 @@
 
 #![cfg(target_os = "linux")]
 
-use dataflow::core::space::Erased;
+use dataflow::core::space::{Erased, Independent};
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::{Distribution, Grid, Layout, TiledMatrix};
 use dataflow::mpi::Settings;
 use dataflow::prelude::*;
 use dataflow::{Error, RuntimeBuilder, Tiled, Transport};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread;
@@ -453,4 +455,62 @@ fn a_series_over_ranks_is_verified_if_the_environment_asks() {
         let output = ended(program);
         assert!(count(&output, ends) >= 1, "{asked}: {}", told(&output));
     }
+}
+
+/// A rank that could not be read was none: the process ran alone, as all ranks there are. And of a number of
+/// workers nothing was said but that it is not Unicode.
+#[test]
+fn variables_that_are_not_unicode_are_refused_by_name_with_what_is_allowed() {
+    let name = "variables_that_are_not_unicode_are_refused_by_name_with_what_is_allowed";
+    let seated = [("DATAFLOW_TCP_RANKS", "2"), ("DATAFLOW_TOKEN", "no token")];
+    let by_slurm = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_LOCALID", "0")];
+    let traced = [("DATAFLOW_TRACE", "page.html"), ("PMI_SIZE", "2")];
+    for (variable, others, allowed) in [
+        ("DATAFLOW_TCP_RANK", &seated[..], "a number is needed"),
+        ("SLURM_PROCID", &by_slurm, "a number is needed"),
+        ("PMI_RANK", &traced, "a number is needed"),
+        ("DATAFLOW_EXPECTED_RANKS", &[], "a number is needed"),
+        ("DATAFLOW_THREADS", &[], "must be a number, 1 or more"),
+        ("DATAFLOW_BIND", &[], "pus"),
+        ("DATAFLOW_POLICY", &[], "fifo"),
+        ("DATAFLOW_TRACE", &[], ".html"),
+    ] {
+        let mut program = program(name, || {
+            let started = Runtime::new().map(|_| ());
+            let launched = || launch(Runtime::builder().threads(1), |_| Ok::<_, Error>(()));
+            match started.and_then(|()| launched()) {
+                Err(fault) => println!("\nrefused: {fault}"),
+                Ok(()) => println!("\nran"),
+            }
+            ExitCode::SUCCESS
+        });
+        program.envs(others.iter().copied());
+        program.env(variable, OsStr::from_bytes(b"1\xff"));
+        let told = told(&ended(program));
+        for part in ["refused", variable, "1\u{fffd}", allowed] {
+            assert!(told.contains(part), "{variable}: {part} of {told}");
+        }
+    }
+}
+
+/// A file's name is bytes.
+#[test]
+fn a_trace_is_written_to_a_file_whose_name_is_not_unicode() {
+    let name = "a_trace_is_written_to_a_file_whose_name_is_not_unicode";
+    let mut page = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .as_os_str()
+        .to_owned();
+    page.push(OsStr::from_bytes(b"/page-\xff.html"));
+    std::fs::remove_file(&page).ok(); // of an earlier run of this test
+    let mut program = program(name, || {
+        let runtime = Runtime::new().unwrap();
+        let nothing = Independent::new("nothing", 3, |_| Ok(()));
+        runtime.run(&nothing).unwrap();
+        ExitCode::SUCCESS
+    });
+    let output = ended({
+        program.env("DATAFLOW_TRACE", &page);
+        program
+    });
+    assert!(Path::new(&page).exists(), "{}", told(&output));
 }

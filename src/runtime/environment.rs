@@ -77,7 +77,7 @@ impl RuntimeBuilder {
     /// ```
     pub fn from_env() -> Result<Self, Error> {
         let mut builder = Runtime::builder();
-        if let Some(threads) = variable("DATAFLOW_THREADS")? {
+        if let Some(threads) = setting("DATAFLOW_THREADS") {
             let wrong = |error: ParseIntError| {
                 let text = format!("DATAFLOW_THREADS is {threads:?} (must be a number, 1 or more)");
                 Error::wrong_settings(text).with_source(error)
@@ -85,10 +85,10 @@ impl RuntimeBuilder {
             let threads: NonZeroUsize = threads.parse().map_err(wrong)?;
             builder = builder.threads(threads.get());
         }
-        if let Some(bind) = variable("DATAFLOW_BIND")? {
+        if let Some(bind) = setting("DATAFLOW_BIND") {
             builder = builder.bind(bind.parse().map_err(wrong("DATAFLOW_BIND"))?);
         }
-        if let Some(policy) = variable("DATAFLOW_POLICY")? {
+        if let Some(policy) = setting("DATAFLOW_POLICY") {
             builder = builder.policy(policy.parse().map_err(wrong("DATAFLOW_POLICY"))?);
         }
         Ok(builder)
@@ -115,7 +115,8 @@ impl RuntimeBuilder {
 
 /// The file that `DATAFLOW_TRACE` names.
 fn page() -> Result<Option<PathBuf>, Error> {
-    let Some(path) = variable("DATAFLOW_TRACE")?.map(PathBuf::from) else {
+    let named = env::var_os("DATAFLOW_TRACE").filter(|path| !path.is_empty());
+    let Some(path) = named.map(PathBuf::from) else {
         return Ok(None);
     };
     match dataflow_trace::Format::of(&path) {
@@ -138,7 +139,6 @@ fn expect_writable(path: &Path) -> Result<(), Error> {
 
 /// Whether this process is no rank but 0: all would write one file.
 fn is_first() -> Result<bool, Error> {
-    let variable = |name: &str| env::var(name).ok();
     let launched = Launched::of(variable)?.map(|launched| launched.rank);
     let seated = Seat::of(variable)?.map(|seat| seat.rank);
     Ok(launched
@@ -170,14 +170,14 @@ fn wrong<E: std::error::Error + Send + Sync + 'static>(name: &str) -> impl Fn(E)
     move |error| Error::wrong_settings(format!("{name}: {error}")).with_source(error)
 }
 
-/// A variable of the environment; `None` if it is not set or empty.
-fn variable(name: &str) -> Result<Option<String>, Error> {
-    match env::var(name) {
-        Ok(value) if value.is_empty() => Ok(None),
-        Ok(value) => Ok(Some(value)),
-        Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => Err(Error::wrong_settings(format!(
-            "{name} is not valid Unicode"
-        ))),
-    }
+/// A variable of the environment, for what reads those that say which rank a process is. One that is not
+/// Unicode has its wrong places marked, so that whoever reads it refuses it by name: left out, it would be
+/// one that is not set.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// A variable for settings, where an empty one is not set.
+fn setting(name: &str) -> Option<String> {
+    variable(name).filter(|value| !value.is_empty())
 }

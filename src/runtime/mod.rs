@@ -12,7 +12,7 @@ mod traces;
 
 pub(crate) use builder::HereAmong;
 pub use builder::RuntimeBuilder;
-pub(crate) use environment::{TRACE_ROOM, write_if_longest};
+pub(crate) use environment::{TRACE_ROOM, variable, write_if_longest};
 
 use dataflow_core::port::{Alone, Courier, Executor, Job, Memory};
 use dataflow_core::rank::Rank;
