@@ -298,6 +298,8 @@ pub enum UnknownPolicy {
     Name(String),
     /// No setting of a policy reads so.
     Setting(String),
+    /// A setting that is given a second time: of `own`, `adjacent` and `all` one, as of each of the others.
+    Again(String),
 }
 
 impl fmt::Display for UnknownPolicy {
@@ -310,6 +312,11 @@ impl fmt::Display for UnknownPolicy {
                 f,
                 "{word:?} is no setting of a policy (own, adjacent, all, patience=N, keep=N)"
             ),
+            UnknownPolicy::Again(word) => write!(
+                f,
+                "{word:?} gives a setting of a policy again (one of own, adjacent and all, one patience=N, \
+                 one keep=N)"
+            ),
         }
     }
 }
@@ -320,23 +327,32 @@ impl FromStr for Policy {
     type Err = UnknownPolicy;
 
     /// Reads a name, then any of `own`, `adjacent`, `all`, `patience=N` and `keep=N`, separated
-    /// by commas.
+    /// by commas; one of the first three, and each of the others once.
     fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
         let mut words = text.split(',');
         let name = words.next().unwrap_or_default();
         let policy = Policy::named(name).ok_or_else(|| UnknownPolicy::Name(name.to_owned()))?;
+        let mut given = Vec::new();
         words.try_fold(policy, |policy, word| {
             let wrong = || UnknownPolicy::Setting(word.to_owned());
-            Ok(match (word, word.split_once('=')) {
-                ("own", _) => policy.reach(Reach::Own),
-                ("adjacent", _) => policy.reach(Reach::Adjacent),
-                ("all", _) => policy.reach(Reach::All),
-                (_, Some(("patience", rounds))) => {
-                    policy.patience(rounds.parse().map_err(|_| wrong())?)
+            let (setting, policy) = match (word, word.split_once('=')) {
+                ("own", _) => ("reach", policy.reach(Reach::Own)),
+                ("adjacent", _) => ("reach", policy.reach(Reach::Adjacent)),
+                ("all", _) => ("reach", policy.reach(Reach::All)),
+                (_, Some((setting @ "patience", rounds))) => {
+                    let rounds = rounds.parse().map_err(|_| wrong())?;
+                    (setting, policy.patience(rounds))
                 }
-                (_, Some(("keep", tasks))) => policy.keep(tasks.parse().map_err(|_| wrong())?),
+                (_, Some((setting @ "keep", tasks))) => {
+                    (setting, policy.keep(tasks.parse().map_err(|_| wrong())?))
+                }
                 _ => return Err(wrong()),
-            })
+            };
+            if given.contains(&setting) {
+                return Err(UnknownPolicy::Again(word.to_owned()));
+            }
+            given.push(setting);
+            Ok(policy)
         })
     }
 }
@@ -356,6 +372,23 @@ mod tests {
                     assert_eq!(policy.to_string().parse(), Ok(policy));
                 }
             }
+        }
+    }
+
+    /// The last one counted, and nothing said so.
+    #[test]
+    fn a_setting_that_is_given_twice_is_refused_by_name() {
+        for (text, again) in [
+            ("distance,patience=2,patience=3", "patience=3"),
+            ("fifo,keep=1,own,keep=1", "keep=1"),
+            ("lifo,own,all", "all"),
+        ] {
+            let refused = text.parse::<Policy>().unwrap_err();
+            assert_eq!(refused, UnknownPolicy::Again(again.into()));
+            assert!(
+                refused.to_string().contains(&format!("{again:?}")),
+                "{refused}"
+            );
         }
     }
 
