@@ -37,6 +37,11 @@ pub fn command(options: &Options) -> ExitCode {
     }
 }
 
+const LACKS_A_KEY: &str = "its trace lacks a key";
+
+/// Of seconds, thirty years, and of workers.
+const MOST: f64 = 1e9;
+
 /// A graph that was traced.
 struct Graph {
     name: String,
@@ -49,18 +54,19 @@ struct Graph {
 }
 
 impl Graph {
-    fn of(trace: &Value) -> Option<Self> {
-        let number = |key: &str| trace[key].as_f64();
-        let shares = trace["shares"].as_object()?.iter();
-        Some(Graph {
-            name: trace["graph"].as_str()?.to_string(),
-            verdict: trace["verdict"].as_str()?.to_string(),
+    fn of(trace: &Value) -> Result<Self, String> {
+        let text = |key: &str| trace[key].as_str().map(String::from).ok_or(LACKS_A_KEY);
+        let number = |key: &str| within(key, trace[key].as_f64());
+        let shares = trace["shares"].as_object().ok_or(LACKS_A_KEY)?.iter();
+        Ok(Graph {
+            name: text("graph")?,
+            verdict: text("verdict")?,
             seconds: number("seconds")?,
             bound: number("area_seconds")?.max(number("path_seconds")?),
             workers: number("workers")?,
             shares: shares
-                .map(|(name, part)| Some((name.clone(), part.as_f64()?)))
-                .collect::<Option<_>>()?,
+                .map(|(name, part)| Ok((name.clone(), part.as_f64().ok_or(LACKS_A_KEY)?)))
+                .collect::<Result<_, String>>()?,
         })
     }
 
@@ -71,6 +77,16 @@ impl Graph {
     }
 }
 
+/// A number of a file, if it is one that can be meant.
+fn within(key: &str, number: Option<f64>) -> Result<f64, String> {
+    match number.ok_or(LACKS_A_KEY)? {
+        number if (0.0..=MOST).contains(&number) => Ok(number),
+        number => Err(format!(
+            "its {key:?} is {number:?} (must be from 0 to {MOST:e})"
+        )),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<Graph>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|fault| format!("{shown}: {fault}"))?;
@@ -78,14 +94,13 @@ fn read(path: &Path) -> Result<Vec<Graph>, String> {
     graphs(&object).map_err(|fault| format!("{shown}: {fault}"))
 }
 
-fn graphs(object: &Value) -> Result<Vec<Graph>, &'static str> {
+fn graphs(object: &Value) -> Result<Vec<Graph>, String> {
     let traces = object["trace"].as_array();
     let traces = traces.ok_or("no trace in it (run with --json --trace FILE)")?;
     if traces.is_empty() {
-        return Err("no graph was traced");
+        return Err("no graph was traced".into());
     }
-    let graphs: Option<Vec<Graph>> = traces.iter().map(Graph::of).collect();
-    graphs.ok_or("its trace lacks a key")
+    traces.iter().map(Graph::of).collect()
 }
 
 /// Both runs side by side, graph by graph.
@@ -217,5 +232,30 @@ mod tests {
             fault.contains("`row`") && fault.contains("`column`"),
             "{fault}"
         );
+    }
+
+    /// Differences of them were told as percent.
+    #[test]
+    fn numbers_that_cannot_be_meant_are_refused_by_field() {
+        for (key, number) in [
+            ("seconds", -1.0),
+            ("seconds", 1e300),
+            ("area_seconds", -0.5),
+            ("workers", 1e300),
+        ] {
+            let mut trace = json!({
+                "graph": "row", "verdict": "so", "seconds": 1.0, "area_seconds": 0.5,
+                "path_seconds": 0.5, "workers": 2, "shares": { "Cell": 1.0 },
+            });
+            assert!(graphs(&json!({ "trace": [trace] })).is_ok());
+            trace[key] = number.into();
+            let fault = graphs(&json!({ "trace": [trace] }))
+                .err()
+                .unwrap_or_default();
+            assert!(
+                fault.starts_with(&format!("its {key:?} is {number:?}")),
+                "{fault}"
+            );
+        }
     }
 }
