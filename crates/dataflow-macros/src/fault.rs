@@ -76,11 +76,20 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
                 under(guard)
             )
         }
-        Reason::Outside(guard) => format!(
-            "`{element}` lies outside of its data{}: narrow the bounds of the loop, or put an `if` around \
-             `{name}`",
-            under(guard)
-        ),
+        Reason::Outside(guard) => {
+            let mode = fault
+                .access
+                .map(|at| statement.accesses[at].mode.to_string());
+            let optional = match mode.as_deref() {
+                Some("optional") => ", and `optional` reaches no further than these",
+                _ => "",
+            };
+            format!(
+                "`{element}` lies outside of its data{}{optional}: narrow the bounds of the loop, or put an \
+                 `if` around `{name}`",
+                under(guard)
+            )
+        }
         Reason::TakenMeanwhile(by, access) => {
             let (by, its) = of(*by, *access);
             format!(

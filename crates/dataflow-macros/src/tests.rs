@@ -116,6 +116,13 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`A[i - 1, i]` lies outside of its data where i == 0: narrow the bounds of the loop, or put an `if` \
          around `S`",
     ),
+    // It was told as of any other access, as if `optional` meant nothing.
+    (
+        "for i in 0..n { S { i }: optional b = A[i - 1, i], new c = A[i, i] => {} }",
+        "A[i - 1, i]",
+        "`A[i - 1, i]` lies outside of its data where i == 0, and `optional` reaches no further than \
+         these: narrow the bounds of the loop, or put an `if` around `S`",
+    ),
     (
         "for i in 0..m { for j in 0..m { S { i, j }: new t = T[2 * i + 3 * j] => {} } }
          for i in 0..m { R { i }: optional t = T[i] => {} }",

@@ -106,10 +106,13 @@
 /// | access | the body gets | what it means |
 /// |---|---|---|
 /// | `read x = A[i]` | `&Datum` | the version written last before, or the one at home |
-/// | `optional x = A[i]` | `Option<&Datum>` | the same for a family without a store: `None` where no task wrote it |
+/// | `optional x = A[i]` | `Option<&Datum>` | of a family without a store, the version written last before, or `None` where no task wrote it |
 /// | `update x = A[i]` | `&mut Datum` | changes it; later reads get the changed version |
 /// | `new x = A[i]` | a [`Slot`](crate::space::Slot) to `put` it into | makes it |
 /// | `give x = A[i]` | `&Datum` | takes it from home, or as it was written last, for all who read it later, and changes nothing |
+///
+/// `optional` reaches no further than its family: a subscript outside of its `where` is refused, as for
+/// `read`, and is not `None`. In a family with a store each datum is there, and `optional` is `read`.
 ///
 /// `order done` is a flow without a datum whose edges do not follow from the loops. Relations (below)
 /// add them to those of the loops: `Solve { k }.done -> Give { k: k + 4 }.after;`. Edges for which there
