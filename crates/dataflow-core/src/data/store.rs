@@ -122,12 +122,19 @@ impl<D: Datum> Store<D> {
     }
 
     /// A store of `length` empty slots, to be filled by [`put`](Self::put).
+    ///
+    /// # Panics
+    /// If there is no memory for so many slots.
+    #[track_caller]
     pub fn empty(name: impl Into<String>, length: usize) -> Self {
-        let slots = (0..length).map(|_| StoreSlot::new(None)).collect();
-        Store {
-            name: name.into(),
-            slots,
+        let name = name.into();
+        // The slots are collected without a question, so whether there is room is asked before.
+        let room = Vec::<Mutex<StoreSlot<D>>>::new().try_reserve_exact(length);
+        if room.is_err() {
+            panic!("there is no memory for the {length} slots of the store {name:?}");
         }
+        let slots = (0..length).map(|_| StoreSlot::new(None)).collect();
+        Store { name, slots }
     }
 
     /// Its name.
@@ -349,6 +356,17 @@ mod tests {
         assert_eq!(shown, r#"Store { name: "many", slots: 1000, filled: 999 }"#);
         assert_eq!(store.peek(3, |_| format!("{store:?}")), Some(shown));
         drop(lent);
+    }
+
+    /// The text was that of a `Vec`.
+    #[test]
+    fn a_store_of_more_slots_than_memory_holds_is_refused_by_name_and_count() {
+        for length in [1 << 50, usize::MAX] {
+            let made = catch_unwind(|| Store::<Number>::empty("grid", length));
+            let text = *made.unwrap_err().downcast::<String>().unwrap();
+            let told = format!("no memory for the {length} slots of the store \"grid\"");
+            assert!(text.contains(&told), "{text}");
+        }
     }
 
     /// The datum was gone.
