@@ -20,7 +20,10 @@ const FAULT: u8 = 1;
 /// numbers `Vec` is better, which travels as it lies.
 ///
 /// A value that cannot be packed (maps and sequences of unknown length, `#[serde(flatten)]`) is an
-/// error of the run; so is one whose `Serialize` panics.
+/// error of the run; so is one whose `Serialize` panics. The error names the type. A text that its
+/// `Serialize` or `Deserialize` gives to `Error::custom` is not in it: postcard keeps none. To see it, pack the
+/// value with a format that does (`serde_json::to_string`), or let the task return the text before it puts
+/// such a value.
 ///
 /// # Examples
 /// ```
@@ -99,6 +102,7 @@ pub fn unpack<T: DeserializeOwned>(body: &dyn Block) -> Result<T, String> {
         [VALUE, packed @ ..] => match postcard::take_from_bytes(packed) {
             Ok((value, [])) => Ok(value),
             Ok((_, more)) => Err(wrong(&format!("{} bytes are left over", more.len()))),
+            Err(postcard::Error::SerdeDeCustom) => Err(wrong(&refused("Deserialize"))),
             Err(fault) => Err(wrong(&fault.to_string())),
         },
         [FAULT, text @ ..] => Err(String::from_utf8_lossy(text).into_owned()),
@@ -107,13 +111,22 @@ pub fn unpack<T: DeserializeOwned>(body: &dyn Block) -> Result<T, String> {
 }
 
 fn unpacked<T>(fault: postcard::Error) -> String {
+    let fault = match fault {
+        postcard::Error::SerdeSerCustom => refused("Serialize"),
+        fault => fault.to_string(),
+    };
     format!("{} cannot be packed: {fault}", type_name::<T>())
+}
+
+/// What is known where an implementation has said why, for postcard drops its text.
+fn refused(by: &str) -> String {
+    format!("its `{by}` refused (its text is not kept; see `wire_by_serde!`)")
 }
 
 #[cfg(test)]
 mod tests {
     use crate::port::{Heap, Memory, Wire};
-    use serde::{Deserialize, Serialize, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::collections::BTreeMap;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,7 +149,23 @@ mod tests {
         }
     }
 
-    wire_by_serde!(Shape, Endless);
+    /// Refuses to be packed, and what is packed as it would be.
+    #[derive(Clone)]
+    struct Refusing;
+
+    impl Serialize for Refusing {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("cell 17 has no mesh"))
+        }
+    }
+
+    impl<'d> Deserialize<'d> for Refusing {
+        fn deserialize<D: Deserializer<'d>>(_: D) -> Result<Self, D::Error> {
+            Err(serde::de::Error::custom("cell 17 has no mesh"))
+        }
+    }
+
+    wire_by_serde!(Shape, Endless, Refusing);
 
     fn arrived<D: Wire>(datum: &D, more: usize) -> Result<D, String> {
         let body = datum.body();
@@ -174,5 +203,18 @@ mod tests {
             let text = Shape::unpack(&[], block).unwrap_err();
             assert!(text.contains("Shape cannot be read"), "{text}");
         }
+    }
+
+    /// The text was `Serde Serialization Error`, as if serde were at fault.
+    #[test]
+    fn an_implementation_that_refuses_is_named_though_its_text_is_not_kept() {
+        let text = arrived(&Refusing, 0).err().unwrap_or_default();
+        let told = "Refusing cannot be packed: its `Serialize` refused";
+        assert!(text.contains(told), "{text}");
+        let mut block = Heap.allocate(1);
+        block.bytes_mut().fill(0);
+        let text = Refusing::unpack(&[], block).err().unwrap_or_default();
+        let told = "Refusing cannot be read: its `Deserialize` refused";
+        assert!(text.contains(told), "{text}");
     }
 }
