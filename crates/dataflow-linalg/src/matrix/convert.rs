@@ -9,6 +9,7 @@
 //! # Elsewhere
 //! Plain slices: [`TiledMatrix::from_column_major`].
 
+use super::tiled::zero_entries;
 use super::{Entries, Layout, TiledMatrix};
 use crate::error::{ShapeError, TileError};
 use crate::scalar::Scalar;
@@ -145,8 +146,7 @@ impl<T: Scalar> TiledMatrix<T> {
         let mut matrix = Mat::zeros(self.rows(), self.cols());
         let mut strip = Vec::new();
         for j in 0..self.nt() {
-            strip.clear();
-            strip.resize(self.rows() * self.tile_cols(j), T::zero());
+            zero_entries(&mut strip, self.rows(), self.tile_cols(j));
             self.write_strip(j, &mut strip, self.rows())?;
             // faer pads its columns, so each is copied by itself.
             for (col, column) in self

@@ -283,9 +283,15 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Errors
     /// If a stored tile is not at hand.
+    ///
+    /// # Panics
+    /// If there is no memory for the vector.
     pub fn to_column_major(&self) -> Result<Vec<T>, TileError> {
         self.expect_whole()?;
-        let mut elements = vec![T::zero(); self.rows() * self.cols()];
+        let (rows, cols) = (self.rows(), self.cols());
+        // Pages that nobody has touched cost nothing yet.
+        let elements = bytemuck::allocation::try_zeroed_vec(rows.saturating_mul(cols));
+        let mut elements = elements.unwrap_or_else(|()| no_memory::<T>(rows, cols));
         for j in 0..self.nt() {
             let start = self.col_range(j).start * self.rows();
             self.write_strip(j, &mut elements[start..], self.rows())?;
@@ -482,8 +488,7 @@ pub(crate) fn gather<T: Scalar>(
 ) {
     let (rows, cols) = (layout.row_range(i), layout.col_range(j));
     let on_diagonal = layout.structure() == Structure::Lower && i == j;
-    buffer.clear();
-    buffer.resize(rows.len() * cols.len(), T::zero());
+    zero_entries(buffer, rows.len(), cols.len());
     for (column, col) in buffer.chunks_exact_mut(rows.len().max(1)).zip(cols) {
         let first = match on_diagonal {
             true => col,
@@ -493,14 +498,30 @@ pub(crate) fn gather<T: Scalar>(
     }
 }
 
+/// Fills a buffer with zeros, `rows × cols`. Where there is no memory for them, a panic that says so, as for
+/// a block of [`Heap`](dataflow_core::port::Heap): in a task its error, where the allocator would end the
+/// process.
+pub(crate) fn zero_entries<T: Scalar>(buffer: &mut Vec<T>, rows: usize, cols: usize) {
+    buffer.clear();
+    let length = rows.saturating_mul(cols);
+    if buffer.try_reserve_exact(length).is_err() {
+        no_memory::<T>(rows, cols);
+    }
+    buffer.resize(length, T::zero());
+}
+
+fn no_memory<T>(rows: usize, cols: usize) -> ! {
+    let bytes = rows as u128 * cols as u128 * size_of::<T>() as u128;
+    panic!("there is no memory for a copy of {rows} × {cols} entries ({bytes} bytes)")
+}
+
 /// The elements of a tile, column-major without gaps: in place if they lie so, otherwise copied
 /// into the buffer.
 pub(crate) fn column_major<'a, T: Scalar>(tile: &'a Tile<T>, buffer: &'a mut Vec<T>) -> &'a [T] {
     if tile.format() == Format::ColumnMajor {
         return tile.as_slice();
     }
-    buffer.clear();
-    buffer.resize(tile.rows() * tile.cols(), T::zero());
+    zero_entries(buffer, tile.rows(), tile.cols());
     tile.write_column_major(buffer, tile.rows());
     buffer
 }
@@ -676,6 +697,17 @@ mod tests {
             }
         });
         assert_eq!(parts.to_column_major(), whole.to_column_major());
+    }
+
+    /// The allocator ended the process.
+    #[test]
+    fn a_tile_that_no_memory_is_left_to_gather_says_so() {
+        let layout = Layout::general(1 << 23, 1 << 23, 1 << 23).unwrap();
+        let vacant = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+        let filled = catch_unwind(AssertUnwindSafe(|| vacant.fill_tile(0, 0, &number)));
+        let text = *filled.unwrap_err().downcast::<String>().unwrap();
+        let told = "there is no memory for a copy of 8388608 × 8388608 entries";
+        assert!(text.starts_with(told), "{text}");
     }
 
     #[test]
