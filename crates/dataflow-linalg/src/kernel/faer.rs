@@ -9,7 +9,8 @@
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
-//! [`potrf`](super::potrf) cut tiles and blocks down to them.
+//! [`potrf`](super::potrf) cut tiles and blocks down to them. Of Cholesky with real numbers they
+//! are [`strips`](super::strips), where a machine fuses.
 
 use std::array;
 use std::mem::MaybeUninit;

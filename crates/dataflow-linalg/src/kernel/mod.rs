@@ -103,9 +103,9 @@ pub enum Backend {
     /// bits unless it is made.
     #[default]
     Auto,
-    /// faer alone: pure Rust, in every build.
+    /// faer, and strips for the leaves of Cholesky: pure Rust, in every build.
     Faer,
-    /// OpenBLAS's `gemm` for all larger products, faer for the triangular leaves.
+    /// OpenBLAS's `gemm` for all larger products, for the triangular leaves what the others have.
     ///
     /// Exists with the feature `openblas`.
     #[cfg(feature = "openblas")]
