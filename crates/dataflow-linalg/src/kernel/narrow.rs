@@ -10,6 +10,7 @@
 //! One reflector: `larfg.rs`. Wider panels: `reflector.rs`.
 
 use std::array;
+use std::hint::black_box;
 
 use super::larfg::{contiguous, larfg};
 use super::scratch::with_scratch;
@@ -22,130 +23,175 @@ pub(super) const WIDEST: usize = LINE;
 /// Rows of a line: two vectors of four `f64`.
 const LINE: usize = 8;
 /// Columns that are worked on at a time: as many as vector registers hold sums for.
-const GROUP: usize = 4;
+const GROUP: usize = WIDEST / 2;
 
 type VectorLine<T> = [T; LINE];
+/// A triangle of a panel, column by column.
+type NarrowTriangle<T> = [[T; WIDEST]; WIDEST];
 
 /// Makes what is below the diagonal of a panel vanish; `a` has at most [`WIDEST`] columns, and no more
 /// than rows.
 ///
 /// `a` becomes R on and above the diagonal and V below it; `t` becomes T, zero below its diagonal.
 /// 3·m·n² flops, those of T among them.
-pub(super) fn narrow_panel<T: Scalar>(mut a: MatMut<'_, T>, mut t: MatMut<'_, T>) {
+pub(super) fn narrow_panel<T: Scalar>(mut a: MatMut<'_, T>, t: MatMut<'_, T>) {
     let (m, n) = (a.nrows(), a.ncols());
-    let lines = m.div_ceil(LINE);
-    t.fill(T::zero());
-    with_scratch(2 * n * lines * LINE, |scratch: &mut [T]| {
-        let (columns, v) = scratch.as_chunks_mut().0.split_at_mut(n * lines);
-        for (j, column) in columns.chunks_exact_mut(lines).enumerate() {
-            let (rows, behind) = column.as_flattened_mut().split_at_mut(m);
-            rows.copy_from_slice(contiguous(&mut a, j));
-            behind.fill(T::zero());
-        }
-        v.as_flattened_mut().fill(T::zero());
-        vectors::compute(Narrow {
-            rows: m,
-            columns,
-            v,
-            t,
-        });
-        for (j, column) in columns.chunks_exact(lines).enumerate() {
-            contiguous(&mut a, j).copy_from_slice(&column.as_flattened()[..m]);
+    with_lines(m, n, |mut panel| {
+        (0..n).for_each(|j| panel.column(j).copy_from_slice(contiguous(&mut a, j)));
+        let r = panel.factor(t);
+        for j in 0..n {
+            let (above, below) = contiguous(&mut a, j).split_at_mut(j + 1);
+            above.copy_from_slice(&r[j][..=j]);
+            below.copy_from_slice(&panel.column(j)[j + 1..]);
         }
     });
 }
 
-/// A panel in lines: R and V in one, V with its ones and zeros, and T.
+/// Makes `below` vanish under the upper triangle `r` of as many columns, at most [`WIDEST`].
+///
+/// `r` becomes the new R, `below` becomes V, which goes on above as an identity; `t` becomes T, zero
+/// below its diagonal. It is a panel that begins with a line of R; the zeros of that stay.
+pub(super) fn narrow_under<T: Scalar>(
+    mut r: MatMut<'_, T>,
+    mut below: MatMut<'_, T>,
+    t: MatMut<'_, T>,
+) {
+    let (m, n) = (below.nrows(), below.ncols());
+    with_lines(LINE + m, n, |mut panel| {
+        for j in 0..n {
+            let (top, rows) = panel.column(j).split_at_mut(LINE);
+            let (above, zeros) = top.split_at_mut(j + 1);
+            above.copy_from_slice(&contiguous(&mut r, j)[..=j]);
+            zeros.fill(T::zero());
+            rows.copy_from_slice(contiguous(&mut below, j));
+        }
+        let new = panel.factor(t);
+        for j in 0..n {
+            contiguous(&mut r, j)[..=j].copy_from_slice(&new[j][..=j]);
+            contiguous(&mut below, j).copy_from_slice(&panel.column(j)[LINE..]);
+        }
+    });
+}
+
+/// A panel, column by column in lines, and columns of zeros up to [`WIDEST`].
+struct Lines<'a, T> {
+    rows: usize,
+    cols: usize,
+    columns: &'a mut [VectorLine<T>],
+}
+
+/// Calls with room for a panel.
+fn with_lines<T: Scalar>(rows: usize, cols: usize, work: impl FnOnce(Lines<'_, T>)) {
+    let lines = rows.div_ceil(LINE);
+    with_scratch(WIDEST * lines * LINE, |scratch: &mut [T]| {
+        let columns = scratch.as_chunks_mut().0;
+        let (panel, others) = columns.split_at_mut(cols * lines);
+        for column in panel.chunks_exact_mut(lines) {
+            column.as_flattened_mut()[rows..].fill(T::zero());
+        }
+        others.as_flattened_mut().fill(T::zero());
+        work(Lines {
+            rows,
+            cols,
+            columns,
+        });
+    });
+}
+
+impl<T: Scalar> Lines<'_, T> {
+    fn column(&mut self, j: usize) -> &mut [T] {
+        let start = j * self.rows.div_ceil(LINE) * LINE;
+        &mut self.columns.as_flattened_mut()[start..start + self.rows]
+    }
+
+    /// The columns become V, with its ones and zeros, and `t` becomes T. Returns R.
+    fn factor(&mut self, mut t: MatMut<'_, T>) -> NarrowTriangle<T> {
+        let mut r = [[T::zero(); WIDEST]; WIDEST];
+        let mut triangle = r;
+        vectors::compute(Narrow {
+            rows: self.rows,
+            cols: self.cols,
+            columns: &mut *self.columns,
+            r: &mut r,
+            t: &mut triangle,
+        });
+        for (j, column) in triangle[..self.cols].iter().enumerate() {
+            contiguous(&mut t, j).copy_from_slice(&column[..self.cols]);
+        }
+        r
+    }
+}
+
+/// A panel in lines that becomes V, and R and T.
 struct Narrow<'a, T> {
     rows: usize,
+    cols: usize,
     columns: &'a mut [VectorLine<T>],
-    v: &'a mut [VectorLine<T>],
-    t: MatMut<'a, T>,
+    r: &'a mut NarrowTriangle<T>,
+    t: &'a mut NarrowTriangle<T>,
 }
 
 impl<T: Scalar> InVectors for Narrow<'_, T> {
     #[inline(always)]
-    fn compute<const LINES: usize>(mut self) {
-        let (m, lines) = (self.rows, self.rows.div_ceil(LINE));
-        for j in 0..self.t.ncols() {
-            let (before, v) = self.v.split_at_mut(j * lines);
-            let (left, behind) = self.columns.split_at_mut((j + 1) * lines);
-            let column = left[j * lines..].as_flattened_mut();
-            let (head, tail) = column[j..m].split_at_mut(1);
-            let tau = larfg(&mut head[0], tail);
-            let v = &mut v[..lines];
-            v[0][j] = T::one();
-            v.as_flattened_mut()[j + 1..m].copy_from_slice(tail);
-            turn(v, behind, tau.conj());
-            let mut products = [T::zero(); WIDEST];
-            products_with(v, before, &mut products);
-            // T[..j,j] ← −τ · T[..j,..j] · V[..,..j]ᴴ·v
-            for i in 0..j {
-                let terms = (i..j).map(|k| self.t[(i, k)] * products[k].conj());
-                let sum = terms.fold(T::zero(), |sum, term| sum + term);
-                self.t[(i, j)] = -tau * sum;
+    fn compute<const LINES: usize>(self) {
+        let lines = self.rows.div_ceil(LINE);
+        for j in 0..self.cols {
+            let column = self.columns[j * lines..][..lines].as_flattened_mut();
+            self.r[j][..=j].copy_from_slice(&column[..=j]);
+            let tau = larfg(&mut self.r[j][j], &mut column[j + 1..self.rows]);
+            column[..j].fill(T::zero());
+            column[j] = T::one();
+            let products = products_with_all(&self.columns[j * lines..][..lines], self.columns);
+            // C ← (I − τ̄·v·vᴴ)·C in the columns behind
+            let (before, behind) = self.columns.split_at_mut((j + 1) * lines);
+            for k in j + 1..self.cols {
+                let factor = products[k] * tau.conj();
+                let to = &mut behind[(k - j - 1) * lines..][..lines];
+                subtract(to, factor, &before[j * lines..]);
             }
-            self.t[(j, j)] = tau;
+            // T[..j,j] ← −τ·T[..j,..j]·V[..,..j]ᴴ·v
+            for i in 0..j {
+                let terms = (i..j).map(|k| self.t[k][i] * products[k].conj());
+                let sum = terms.fold(T::zero(), |sum, term| sum + term);
+                self.t[j][i] = -tau * sum;
+            }
+            self.t[j][j] = tau;
         }
     }
 }
 
-/// C ← (I − τ̄·v·vᴴ)·C.
+/// y ← y − factor·x
 #[inline(always)]
-fn turn<T: Scalar>(v: &[VectorLine<T>], columns: &mut [VectorLine<T>], tau: T) {
-    for group in columns.chunks_mut(GROUP * v.len()) {
-        // Called by name each: a pointer would lose the vector instructions.
-        match group.len() / v.len() {
-            1 => turn_group::<T, 1>(v, group, tau),
-            2 => turn_group::<T, 2>(v, group, tau),
-            3 => turn_group::<T, 3>(v, group, tau),
-            _ => turn_group::<T, GROUP>(v, group, tau),
+fn subtract<T: Scalar>(y: &mut [VectorLine<T>], factor: T, x: &[VectorLine<T>]) {
+    let x = &x[..y.len()];
+    for line in 0..y.len() {
+        let (mut to, from) = (y[line], x[line]);
+        for lane in 0..LINE {
+            to[lane] -= from[lane] * factor;
         }
+        y[line] = to;
     }
 }
 
+/// vᴴ·C for all columns of a panel.
 #[inline(always)]
-fn turn_group<T: Scalar, const N: usize>(v: &[VectorLine<T>], group: &mut [VectorLine<T>], tau: T) {
-    let factors = products_of_group::<T, N>(v, group).map(|product| product * tau);
-    let mut each = group.chunks_exact_mut(v.len());
-    let mut columns: [&mut [VectorLine<T>]; N] =
-        array::from_fn(|_| each.next().unwrap_or_default());
-    for (line, x) in v.iter().enumerate() {
-        for (column, factor) in columns.iter_mut().zip(factors) {
-            let y = &mut column[line];
-            (0..LINE).for_each(|lane| y[lane] -= x[lane] * factor);
-        }
-    }
+fn products_with_all<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>]) -> [T; WIDEST] {
+    let (left, right) = columns.split_at(GROUP * v.len());
+    let ([a, b, c, d], [e, f, g, h]) = (products_with(v, left), products_with(v, right));
+    [a, b, c, d, e, f, g, h]
 }
 
-/// vᴴ·C.
+/// vᴴ·C for a group of columns.
 #[inline(always)]
-fn products_with<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>], products: &mut [T]) {
-    let groups = columns.chunks(GROUP * v.len());
-    for (group, to) in groups.zip(products.chunks_mut(GROUP)) {
-        let n = group.len() / v.len();
-        match n {
-            1 => to[..n].copy_from_slice(&products_of_group::<T, 1>(v, group)),
-            2 => to[..n].copy_from_slice(&products_of_group::<T, 2>(v, group)),
-            3 => to[..n].copy_from_slice(&products_of_group::<T, 3>(v, group)),
-            _ => to[..n].copy_from_slice(&products_of_group::<T, GROUP>(v, group)),
-        }
-    }
-}
-
-#[inline(always)]
-fn products_of_group<T: Scalar, const N: usize>(
-    v: &[VectorLine<T>],
-    group: &[VectorLine<T>],
-) -> [T; N] {
-    let mut each = group.chunks_exact(v.len());
-    let columns: [&[VectorLine<T>]; N] = array::from_fn(|_| each.next().unwrap_or_default());
-    let mut sums = [[T::zero(); LINE]; N];
+fn products_with<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>]) -> [T; GROUP] {
+    let mut each = columns.chunks_exact(v.len());
+    let columns: [&[VectorLine<T>]; GROUP] = array::from_fn(|_| each.next().unwrap_or_default());
+    let mut sums = [[T::zero(); LINE]; GROUP];
     for (line, x) in v.iter().enumerate() {
         for (sums, column) in sums.iter_mut().zip(columns) {
             let y = &column[line];
             (0..LINE).for_each(|lane| sums[lane] += x[lane].conj() * y[lane]);
         }
     }
-    sums.map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
+    black_box(sums).map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
 }

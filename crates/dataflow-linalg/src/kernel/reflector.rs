@@ -2,8 +2,7 @@
 //! become one, and how it is applied.
 //!
 //! # Law
-//! A panel is halved down to narrow ones, or under a triangle to single columns; what one half does to the
-//! other is products, and so is the square of T above its two triangles. The diagonal of R is real.
+//! A panel is halved down to narrow ones; what one half does to the other is products, and so is the square of T above its two triangles. The diagonal of R is real.
 //!
 //! # Elsewhere
 //! One reflector: `larfg.rs`. Narrow panels, column by column: `narrow.rs`. Whole tiles:
@@ -21,8 +20,7 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::herk::half;
-use super::larfg::{contiguous, larfg};
-use super::narrow::{WIDEST, narrow_panel};
+use super::narrow::{WIDEST, narrow_panel, narrow_under};
 use super::product::product;
 use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
@@ -181,20 +179,17 @@ pub(super) fn panel<T: Scalar>(
 pub(super) fn stacked_panel<T: Scalar>(
     backend: Backend,
     r: MatMut<'_, T>,
-    mut below: MatMut<'_, T>,
+    below: MatMut<'_, T>,
     (shape, offset): (Below, usize),
     t: MatMut<'_, T>,
     scratch: &mut [T],
 ) {
     let n = r.ncols();
-    if n == 1 {
-        let (mut r, mut t) = (r, t);
-        let rows = shape.rows(below.nrows(), offset + 1);
-        let tail = contiguous(&mut below, 0);
-        t[(0, 0)] = larfg(&mut r[(0, 0)], &mut tail[..rows]);
-        return;
+    if n <= WIDEST {
+        let rows = shape.rows(below.nrows(), offset + n);
+        return narrow_under(r, below.subrows_mut(0, rows), t);
     }
-    let h = if n > 16 { half(n) } else { n / 2 };
+    let h = half(n);
     let rows = shape.rows(below.nrows(), offset + h);
     let (mut left, mut right) = below.split_at_col_mut(h);
     let (r00, mut r01, _, r11) = r.split_at_mut(h, h);
