@@ -20,8 +20,10 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::herk::half;
+use super::larfg::contiguous;
 use super::narrow::{WIDEST, narrow_panel, narrow_under};
 use super::product::product;
+use super::vectors::{self, InVectors};
 use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
 
@@ -114,17 +116,28 @@ pub(super) fn reflect<T: Scalar>(
 }
 
 /// C ← C − A.
-fn subtract<T: Scalar>(a: MatRef<'_, T>, mut c: MatMut<'_, T>) {
-    for j in 0..a.ncols() {
-        let (from, to) = (a.col(j), c.rb_mut().col_mut(j));
-        match (from.try_as_col_major(), to.try_as_col_major_mut()) {
-            (Some(from), Some(to)) => {
-                // By index: of a zip, columns that are short would be a call each.
-                let (from, to) = (from.as_slice(), to.as_slice_mut());
-                let from = &from[..to.len()];
-                (0..to.len()).for_each(|i| to[i] -= from[i]);
+fn subtract<T: Scalar>(a: MatRef<'_, T>, c: MatMut<'_, T>) {
+    vectors::compute(Subtract { a, c });
+}
+
+struct Subtract<'a, T> {
+    a: MatRef<'a, T>,
+    c: MatMut<'a, T>,
+}
+
+impl<T: Scalar> InVectors for Subtract<'_, T> {
+    #[inline(always)]
+    fn compute<const LINES: usize>(mut self) {
+        for j in 0..self.a.ncols() {
+            let Some(from) = self.a.col(j).try_as_col_major() else {
+                unreachable!("columns of blocks and scratch lie whole");
+            };
+            let (from, to) = (from.as_slice(), contiguous(&mut self.c, j));
+            // By index: of a zip, columns that are short would be a call each.
+            let from = &from[..to.len()];
+            for i in 0..to.len() {
+                to[i] -= from[i];
             }
-            _ => (0..a.nrows()).for_each(|i| c[(i, j)] -= a[(i, j)]),
         }
     }
 }
