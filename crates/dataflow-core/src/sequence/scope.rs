@@ -5,7 +5,7 @@ use super::cell::{Holds, Series};
 use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend, Twice};
 use super::law::Mode;
 use super::run::{ScopeHand, ScopeRun, TaskWindow};
-use super::task::{Body, BodyOutcome, BodyTask, Heavy, Leaf};
+use super::task::{Body, BodyOutcome, BodyTask, HeavyTask, Leaf};
 use crate::data::Datum;
 use crate::engine::{Quiet, Visit, in_turn};
 use crate::error::Kind;
@@ -390,13 +390,8 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             inserter: &mut inserter,
             priority: self.priority,
         };
-        let held = accesses.hold();
-        if self.bytes > 0 {
-            let body = Heavy::new(body, self.bytes, shared.bytes());
-            inserting.put(self.name, BodyTask::boxed(held, body));
-        } else {
-            inserting.put(self.name, BodyTask::boxed(held, body));
-        }
+        let task = BodyTask::boxed(accesses.hold(), body);
+        inserting.put(self.name, self.bytes, task);
         let Inserter { visit, window, .. } = &mut *inserter;
         let inserted = visit.hand.inserted;
         // More than one was inserted if a reduction begins or ends.
@@ -423,16 +418,22 @@ impl Inserter<'_, '_> {
 }
 
 impl<'env> Insert<'_, '_, 'env> {
-    fn put<H, B>(&mut self, name: &'static str, mut task: Box<BodyTask<H, B>>)
+    fn put<H, B>(&mut self, name: &'static str, bytes: u64, mut task: Box<BodyTask<H, B>>)
     where
         H: Held + 'env,
         B: Body<H> + 'env,
     {
         task.prepare(&mut Ahead(self));
         match task.insert(self.next(name)) {
+            Ok(()) if bytes > 0 => self.insert_heavy(task, bytes),
             Ok(()) => self.shared.insert(task, &mut self.inserter.visit),
             Err(twice) => self.refuse(*task.label(), twice),
         }
+    }
+
+    fn insert_heavy(&mut self, task: Box<dyn InsertedTask + 'env>, bytes: u64) {
+        let task = Box::new(HeavyTask::new(task, bytes, self.shared.bytes()));
+        self.shared.insert(task, &mut self.inserter.visit);
     }
 
     /// Names the next task, and gives it its number.

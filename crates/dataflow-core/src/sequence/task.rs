@@ -106,10 +106,11 @@ where
     }
 }
 
-/// A body that holds many bytes until it has run, or is dropped.
-pub(super) struct Heavy<B> {
-    body: B,
-    weight: WaitingBytes,
+/// A task whose body holds many bytes until it has run, or is dropped.
+pub(super) struct HeavyTask<'env> {
+    task: Box<dyn InsertedTask + 'env>,
+    /// `None` once the body is gone.
+    weight: Option<WaitingBytes>,
 }
 
 /// Bytes among those that wait.
@@ -118,13 +119,13 @@ struct WaitingBytes {
     waiting: Arc<AtomicU64>,
 }
 
-impl<B> Heavy<B> {
-    pub fn new(body: B, bytes: u64, waiting: &Arc<AtomicU64>) -> Self {
+impl<'env> HeavyTask<'env> {
+    pub fn new(task: Box<dyn InsertedTask + 'env>, bytes: u64, waiting: &Arc<AtomicU64>) -> Self {
         // Relaxed: a count, no more.
         waiting.fetch_add(bytes, Ordering::Relaxed);
         let waiting = waiting.clone();
-        let weight = WaitingBytes { bytes, waiting };
-        Heavy { body, weight }
+        let weight = Some(WaitingBytes { bytes, waiting });
+        HeavyTask { task, weight }
     }
 }
 
@@ -134,12 +135,37 @@ impl Drop for WaitingBytes {
     }
 }
 
-impl<H: Held, B: Body<H>> Body<H> for Heavy<B> {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
-        let Heavy { body, weight } = self;
-        let result = body.run(guards, inside);
+impl InsertedTask for HeavyTask<'_> {
+    fn label(&self) -> &Label {
+        self.task.label()
+    }
+
+    fn advance(&mut self, woken: &mut Woken) -> Wait {
+        self.task.advance(woken)
+    }
+
+    fn park(&self, wait: Wait, word: Word) -> bool {
+        self.task.park(wait, word)
+    }
+
+    fn is_spoilt(&self) -> bool {
+        self.task.is_spoilt()
+    }
+
+    fn pieces(&self, tell: &mut dyn FnMut(usize, u64)) {
+        self.task.pieces(tell);
+    }
+
+    fn run(&mut self, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
+        let weight = self.weight.take();
+        let result = self.task.run(inside);
         drop(weight);
         result
+    }
+
+    fn finish(&mut self, failed: bool, woken: &mut Woken) {
+        self.task.finish(failed, woken);
+        self.weight = None;
     }
 }
 
