@@ -4,7 +4,8 @@
 //! # Law
 //! A task for each sub-tile that is written, which does to it what the sequential kernel does, in
 //! the same order: so the bits are those of the sequential kernel. Sub-tiles are views into the
-//! block, nothing is copied.
+//! block, nothing is copied. Tasks of one precision have accesses of one shape, and their bodies lie
+//! behind pointers: what inserts and runs a task is compiled once for each precision, not for each body.
 //!
 //! # Source
 //! Zafari, Larsson, Tillenius, *DuctTeip*, Parallel Computing 90 (2019), §3 (paper 001).
@@ -13,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use dataflow_core::Error;
 use dataflow_core::port::Executor;
-use dataflow_core::sequence::{Access, Handle, Read, Scope, read, scope_inside, write};
+use dataflow_core::sequence::{Access, Handle, Insertion, Read, Scope, read, scope_inside, write};
 use faer::prelude::{Reborrow, ReborrowMut};
 use faer::{MatMut, MatRef};
 
@@ -27,6 +28,13 @@ use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
 
 type SubTile<'c, 'a, T> = Handle<'c, MatMut<'a, T>>;
+
+/// What a task reads: sub-tiles of the block that is changed.
+type Reads<'h, 'c, 'a, T> = Vec<Access<'h, SubTile<'c, 'a, T>, Read>>;
+
+/// The body of a task. It gets what the task reads, in the order of its accesses, and what it changes.
+type Step<'a, T> =
+    Box<dyn FnOnce(&[&MatMut<'a, T>], &mut MatMut<'a, T>) -> Result<(), String> + Send + 'a>;
 
 /// A tile that is changed: a handle for each of its sub-tiles.
 struct Changed<'c, 'a, T> {
@@ -59,9 +67,20 @@ impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
     }
 
     /// What lies left of sub-tile (i, j).
-    #[allow(clippy::type_complexity, reason = "an access of a view of a matrix")]
-    fn left_of(&self, i: usize, j: usize) -> Vec<Access<'_, SubTile<'c, 'a, T>, Read>> {
+    fn left_of(&self, i: usize, j: usize) -> Reads<'_, 'c, 'a, T> {
         (0..j).map(|k| read(self.at(i, k))).collect()
+    }
+
+    /// Inserts a task that changes sub-tile (i, j).
+    fn insert(
+        &self,
+        task: Insertion<'_, 'c, 'a>,
+        reads: Reads<'_, 'c, 'a, T>,
+        (i, j): (usize, usize),
+        body: Step<'a, T>,
+    ) {
+        let accesses = (reads, write(self.at(i, j)));
+        task.task(accesses, move |(read, target)| body(&read, target));
     }
 }
 
@@ -113,6 +132,20 @@ fn subtract<T: Scalar>(backend: Backend, a: MatRef<'_, T>, b: MatRef<'_, T>, c: 
     product(backend, (Op::NoTranspose, a), (Op::ConjTranspose, b), c);
 }
 
+/// Subtracts from a sub-tile the product of a row of A and a row of B, conjugated.
+fn gemm_step<'a, T: Scalar>(
+    backend: Backend,
+    (a, i): (ReadTile<'a, T>, usize),
+    (b, j): (ReadTile<'a, T>, usize),
+) -> Step<'a, T> {
+    Box::new(move |_, target| {
+        for l in 0..a.n_cols() {
+            subtract(backend, a.at(i, l), b.at(j, l), target.rb_mut());
+        }
+        Ok(())
+    })
+}
+
 /// As [`potrf`](super::potrf()), by tasks on the workers of `on`: for bodies of tasks.
 ///
 /// # Errors
@@ -134,37 +167,32 @@ pub fn potrf<T: Scalar>(
         let failed = &failed;
         for j in 0..a.n_cols {
             let urgent = (a.n_cols - j) as i64;
-            let diagonal = (a.left_of(j, j), write(a.at(j, j)));
-            let task = s.priority(urgent).name("Potrf");
-            task.task(diagonal, move |(left, target)| {
-                left.iter().for_each(|left| {
-                    herk_block(
-                        backend,
-                        -1.0,
-                        (Op::NoTranspose, (**left).rb()),
-                        target.rb_mut(),
-                    )
-                });
+            let diagonal: Step<'_, T> = Box::new(move |left, target| {
+                for left in left {
+                    let left = (Op::NoTranspose, (**left).rb());
+                    herk_block(backend, -1.0, left, target.rb_mut());
+                }
                 potrf_block(backend, target.rb_mut()).map_err(|fault| {
                     let fault = fault.after(j * order);
                     *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
                     fault.to_string()
                 })
             });
+            let task = s.priority(urgent).name("Potrf");
+            a.insert(task, a.left_of(j, j), (j, j), diagonal);
             for i in j + 1..a.n_rows {
-                let accesses = (
-                    a.left_of(i, j),
-                    a.left_of(j, j),
-                    read(a.at(j, j)),
-                    write(a.at(i, j)),
-                );
-                let task = s.priority(urgent).name("Trsm");
-                task.task(accesses, move |(left, right, triangle, target)| {
-                    for (left, right) in left.iter().zip(right) {
-                        subtract(backend, (**left).rb(), right.rb(), target.rb_mut());
+                let below: Step<'_, T> = Box::new(move |read, target| {
+                    let (left, upper) = read.split_at(j);
+                    for (left, right) in left.iter().zip(upper) {
+                        subtract(backend, (**left).rb(), (**right).rb(), target.rb_mut());
                     }
-                    trsm_block(backend, triangle.rb(), target.rb_mut());
+                    trsm_block(backend, (*upper[j]).rb(), target.rb_mut());
+                    Ok(())
                 });
+                let mut reads = a.left_of(i, j);
+                reads.extend(a.left_of(j, j + 1));
+                let task = s.priority(urgent).name("Trsm");
+                a.insert(task, reads, (i, j), below);
             }
         }
     });
@@ -197,13 +225,14 @@ pub fn trsm<T: Scalar>(
         let b = Changed::new(s, b);
         for j in 0..b.n_cols {
             for i in 0..b.n_rows {
-                let accesses = (b.left_of(i, j), write(b.at(i, j)));
-                s.name("Trsm").task(accesses, move |(left, target)| {
+                let step: Step<'_, T> = Box::new(move |left, target| {
                     for (k, left) in left.iter().enumerate() {
                         subtract(backend, (**left).rb(), l.at(j, k), target.rb_mut());
                     }
                     trsm_block(backend, l.at(j, j), target.rb_mut());
+                    Ok(())
                 });
+                b.insert(s.name("Trsm"), b.left_of(i, j), (i, j), step);
             }
         }
     })
@@ -230,23 +259,22 @@ pub fn herk<T: Scalar>(
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
         for j in 0..c.n_cols {
-            s.name("Herk").task(write(c.at(j, j)), move |target| {
+            let diagonal: Step<'_, T> = Box::new(move |_, target| {
                 make_diagonal_real(target.rb_mut());
-                (0..a.n_cols()).for_each(|l| {
-                    herk_block(
-                        backend,
-                        -1.0,
-                        (Op::NoTranspose, a.at(j, l)),
-                        target.rb_mut(),
-                    )
-                });
+                for l in 0..a.n_cols() {
+                    let left = (Op::NoTranspose, a.at(j, l));
+                    herk_block(backend, -1.0, left, target.rb_mut());
+                }
+                Ok(())
             });
+            c.insert(s.name("Herk"), Vec::new(), (j, j), diagonal);
             for i in j + 1..c.n_rows {
-                s.name("Gemm").task(write(c.at(i, j)), move |target| {
-                    (0..a.n_cols()).for_each(|l| {
-                        subtract(backend, a.at(i, l), a.at(j, l), target.rb_mut());
-                    });
-                });
+                c.insert(
+                    s.name("Gemm"),
+                    Vec::new(),
+                    (i, j),
+                    gemm_step(backend, (a, i), (a, j)),
+                );
             }
         }
     })
@@ -276,11 +304,12 @@ pub fn gemm<T: Scalar>(
         let c = Changed::new(s, c);
         for j in 0..c.n_cols {
             for i in 0..c.n_rows {
-                s.name("Gemm").task(write(c.at(i, j)), move |target| {
-                    (0..a.n_cols()).for_each(|l| {
-                        subtract(backend, a.at(i, l), b.at(j, l), target.rb_mut());
-                    });
-                });
+                c.insert(
+                    s.name("Gemm"),
+                    Vec::new(),
+                    (i, j),
+                    gemm_step(backend, (a, i), (b, j)),
+                );
             }
         }
     })
