@@ -477,10 +477,7 @@ impl Error {
     }
 
     /// The error that another rank has sent; `named` shows the task of a failure that has only its name.
-    pub(crate) fn of_failure(
-        failure: Failure,
-        named: impl FnOnce(&Failure) -> Option<String>,
-    ) -> Self {
+    pub(crate) fn of_failure(failure: Failure, named: &dyn Fn(&Failure) -> Option<String>) -> Self {
         // A body may give its failure any name, also that of a kind.
         let kind = match failure.of_body {
             true => Kind::TaskFailed,

@@ -7,8 +7,8 @@ use super::drive::Visit;
 use super::hand::Hand;
 use super::pending::Near;
 use super::release::{EdgeList, doubled};
-use super::slots::set;
-use super::{ReadyTask, Run, Slots, buried, drop_quietly};
+use super::slots::{let_go, set};
+use super::{ReadyTask, Run, Slots, buried};
 use crate::data::{Datum, Store, Version};
 use crate::error::Kind;
 use crate::port::{Arrival, Hint, Line};
@@ -92,17 +92,15 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// The edges that end here, one or more for each flow that arrived.
     fn edges_here(&self, source: S::Task, arrival: &Arrival) -> Result<EdgeList<S>, String> {
-        let flows = arrival.flows.iter().map(|(flow, _)| (*flow, false));
         let mut edges = Received {
             run: self,
-            flows: flows.collect(),
+            flows: CameFlows::of(arrival),
             list: SmallVec::new(),
         };
-        edges.flows.sort_unstable(); // as they were posted, if the peer is one of ours
         self.space.successors(source, &mut edges);
-        match edges.flows.iter().find(|(_, is_awaited)| !is_awaited) {
+        match edges.flows.left() {
             None => Ok(edges.list),
-            Some((flow, _)) => Err(format!(
+            Some(flow) => Err(format!(
                 "flow {flow} of {source:?}, which nobody here waits for"
             )),
         }
@@ -110,10 +108,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     /// Into the trace: from where the outputs came, how large and when.
     fn note(&self, source: S::Task, arrival: &Arrival, there: Option<u64>, track: &mut Track) {
-        let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
-        let bytes = goods.map(|goods| goods.body.length() as u64).sum();
         let (task, from) = (crate::trace::number(source), self.space.rank(source));
-        track.came(task, from, bytes, there);
+        track.came(task, from, bytes_of(arrival), there);
     }
 
     /// Brings the data to the successors, the last one of a flow gets the reference itself; those that
@@ -180,30 +176,57 @@ struct Unloaded<D: Datum>(Slots<D>);
 
 impl<D: Datum> Drop for Unloaded<D> {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(drop_quietly);
+        let_go(&mut self.0);
     }
+}
+
+/// The flows that arrived, ascending, and whether anybody here waits for them.
+struct CameFlows(SmallVec<[(u16, bool); 4]>);
+
+impl CameFlows {
+    fn of(arrival: &Arrival) -> Self {
+        let flows = arrival.flows.iter().map(|(flow, _)| (*flow, false));
+        let mut flows: SmallVec<_> = flows.collect();
+        flows.sort_unstable(); // as they were posted, if the peer is one of ours
+        CameFlows(flows)
+    }
+
+    /// Somebody here waits for a flow; says whether it arrived.
+    fn await_one(&mut self, flow: usize) -> bool {
+        // One of a higher number was never sent.
+        let at = u16::try_from(flow)
+            .ok()
+            .and_then(|flow| self.0.binary_search_by_key(&flow, |(flow, _)| *flow).ok());
+        if let Some(at) = at {
+            self.0[at].1 = true;
+        }
+        at.is_some()
+    }
+
+    /// One that nobody waits for.
+    fn left(&self) -> Option<u16> {
+        let left = self.0.iter().find(|(_, is_awaited)| !is_awaited);
+        left.map(|(flow, _)| *flow)
+    }
+}
+
+/// How many bytes of data arrived.
+fn bytes_of(arrival: &Arrival) -> u64 {
+    let goods = arrival.flows.iter().filter_map(|(_, goods)| goods.as_ref());
+    goods.map(|goods| goods.body.length() as u64).sum()
 }
 
 /// The edges of a task that ran elsewhere.
 struct Received<'r, 'a, S: TaskSpace> {
     run: &'r Run<'a, S>,
-    /// The flows that arrived, ascending, and whether anybody here waits for them.
-    flows: SmallVec<[(u16, bool); 4]>,
+    flows: CameFlows,
     /// Those of them that end here.
     list: EdgeList<S>,
 }
 
 impl<S: TaskSpace> Successors<S> for Received<'_, '_, S> {
     fn task(&mut self, flow: usize, target: S::Task, target_flow: usize) {
-        // A flow of a higher number was never sent.
-        let Ok(narrow) = u16::try_from(flow) else {
-            return;
-        };
-        if self.run.space.rank(target) != self.run.rank {
-            return;
-        }
-        if let Ok(at) = self.flows.binary_search_by_key(&narrow, |(flow, _)| *flow) {
-            self.flows[at].1 = true;
+        if self.run.space.rank(target) == self.run.rank && self.flows.await_one(flow) {
             self.list.push((flow, target, target_flow));
         }
     }

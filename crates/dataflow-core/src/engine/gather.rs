@@ -9,7 +9,6 @@ use super::{ReadyTask, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::space::{Flow, HomeInputs, Mode, TaskName, TaskSpace};
-use crate::sync::Ordering;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Fills the flows that come from home and makes what is updated the task's own.
@@ -85,7 +84,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 (Mode::Update, Some(version)) if !poisoned => {
                     let copied = version.make_sole();
                     if copied {
-                        self.copies[task.class()].fetch_add(1, Ordering::Relaxed);
+                        self.copies.note(task.class());
                         if let Some(track) = &mut visit.track {
                             track.copied();
                         }

@@ -277,8 +277,20 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     trace::close(opened, space, rank);
     // A courier knows tasks by their names as ranks send them.
     let named = |failure: &Failure| space.named_by(&failure.name).map(|task| shown(&task));
-    match (closed?, own) {
-        (None, Ok(report)) => Ok(Report { seconds, ..report }),
+    let own = own.map(|report| Report { seconds, ..report });
+    agree(closed?, own, rank, &named)
+}
+
+/// What a run across ranks answers, once it is closed: the failure that the ranks have agreed on; if that is
+/// this rank's own, with what does not travel of it.
+fn agree(
+    agreed: Option<Failure>,
+    own: Result<Report, (Failure, Error)>,
+    rank: Rank,
+    named: &dyn Fn(&Failure) -> Option<String>,
+) -> Result<Report, Error> {
+    match (agreed, own) {
+        (None, Ok(report)) => Ok(report),
         (Some(failure), Ok(_)) => Err(Error::of_failure(failure, named)),
         (agreed, Err((failure, own))) => {
             let error = Error::of_failure(agreed.unwrap_or(failure), named);
@@ -358,9 +370,29 @@ struct Run<'a, S: TaskSpace> {
     homes: Mutex<HomeTally>,
     /// The sum of the marks of all tasks that ran, in debug builds.
     ran: AtomicU64,
-    copies: Box<[AtomicU64]>,
+    copies: Copies,
     /// Visits that go on in pieces, by worker.
     paused: SpinLock<Vec<Option<Paused<S>>>>,
+}
+
+/// How many data were copied, by class.
+struct Copies(Box<[AtomicU64]>);
+
+impl Copies {
+    fn none(n_classes: usize) -> Self {
+        Copies((0..n_classes).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn note(&self, class: usize) {
+        self.0[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn by_class(&self, description: &Description) -> Vec<(String, u64)> {
+        let classes = description.classes().iter().zip(&self.0);
+        classes
+            .map(|(class, copies)| (class.name.clone(), copies.load(Ordering::Relaxed)))
+            .collect()
+    }
 }
 
 /// What a worker has in hand between two pieces of its visit.
@@ -385,7 +417,6 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         common: Common<S::Task>,
         abroad: Option<Abroad<'a, S::Datum>>,
     ) -> Self {
-        let copies = description.classes().iter().map(|_| AtomicU64::new(0));
         let rank = abroad.as_ref().map_or(Rank(0), |abroad| abroad.rank);
         let n_tasks = common.ledger.count();
         Run {
@@ -401,7 +432,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             number: homes::new_number(),
             homes: Mutex::default(),
             ran: AtomicU64::new(0),
-            copies: copies.collect(),
+            copies: Copies::none(description.classes().len()),
             paused: SpinLock::new(Vec::new()),
             description,
         }
@@ -439,15 +470,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let stalls = !stopped && ledger.is_balanced();
         let is_complete = executed >= ledger.count();
         self.common.ended(is_complete || stalls, on)?;
-        self.explained(Kind::Stalled, || self.check_complete(executed))
-            .and_then(|()| self.explained(Kind::NotBroughtBack, || self.check_homes()))
+        self.explained(Kind::Stalled, &|| self.check_complete(executed))
+            .and_then(|()| self.explained(Kind::NotBroughtBack, &|| self.check_homes()))
             .map_err(OrderedError::stopping)?;
         debug_assert!(self.names.is_empty(), "a name was not forgotten");
-        let classes = self.description.classes().iter().zip(&self.copies);
         Ok(Report {
-            copies_by_class: classes
-                .map(|(class, copies)| (class.name.clone(), copies.load(Ordering::Relaxed)))
-                .collect(),
+            copies_by_class: self.copies.by_class(&self.description),
             ..self.common.report(on, seconds)
         })
     }

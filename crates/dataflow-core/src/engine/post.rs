@@ -108,19 +108,24 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 format!("{source:?} has outputs for other ranks, but its name cannot travel");
             return self.fail(Kind::NoSuchRank, Some(source), text);
         };
-        let mut flows: SmallVec<[u16; 4]> = leaving.iter().map(|edge| edge.1).collect();
-        flows.sort_unstable();
-        flows.dedup();
         let load = |flow| {
             let datum = slots.get(usize::from(flow)).cloned().flatten();
             (flow, datum.map(others.codec.load))
         };
-        let posted: SmallVec<[PostedFlow; 4]> = flows.into_iter().map(load).collect();
+        let posted: SmallVec<[PostedFlow; 4]> = flows_of(&leaving).into_iter().map(load).collect();
         if let Some(track) = track {
             note_posted(crate::trace::number(source), &leaving, &posted, track);
         }
         post_to_each(others.line, leaving, (&task, poisoned), &posted);
     }
+}
+
+/// By which flows the edges leave, each once, in order.
+fn flows_of(edges: &[Edge]) -> SmallVec<[u16; 4]> {
+    let mut flows: SmallVec<[u16; 4]> = edges.iter().map(|edge| edge.1).collect();
+    flows.sort_unstable();
+    flows.dedup();
+    flows
 }
 
 /// Of what is posted, in the order of its flows, what leaves by that one.
@@ -153,11 +158,6 @@ fn post_to_each(
     posted: &[PostedFlow],
 ) {
     leaving.sort_unstable();
-    let of_rank = |edges: &[Edge]| {
-        let mut flows: SmallVec<[u16; 4]> = edges.iter().map(|edge| edge.1).collect();
-        flows.dedup();
-        flows
-    };
     let parcel = |to: Ranks, flows: &[u16], edges: &[Edge]| {
         let posted = flows.iter().filter_map(|flow| find(posted, *flow));
         Parcel {
@@ -169,7 +169,7 @@ fn post_to_each(
         }
     };
     let ranks = || leaving.chunk_by(|a, b| a.0 == b.0);
-    let mut each = ranks().map(of_rank);
+    let mut each = ranks().map(flows_of);
     let Some(first) = each.next() else {
         return;
     };
@@ -179,7 +179,7 @@ fn post_to_each(
     } else {
         for edges in ranks() {
             let to = Ranks::from_slice(&[edges[0].0]);
-            line.post(parcel(to, &of_rank(edges), edges));
+            line.post(parcel(to, &flows_of(edges), edges));
         }
     }
 }

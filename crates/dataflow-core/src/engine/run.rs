@@ -6,8 +6,8 @@
 use super::announce::Pulled;
 use super::common::Common;
 use super::drive::{Front, LeftVisit, Visit};
-use super::guard::drop_quietly;
 use super::hand::Hand;
+use super::slots::let_go;
 use super::stall::mark;
 use super::{ReadyTask, Run};
 use crate::error::{Error, Kind, TaskError};
@@ -117,8 +117,9 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     fn pause(&self, worker: usize, paused: (LeftVisit, Hand<S>)) {
         let mut all = lock(&self.paused);
-        let needed = all.len().max(worker + 1);
-        all.resize_with(needed, || None);
+        while all.len() <= worker {
+            all.push(None);
+        }
         all[worker] = Some(Box::new(paused));
     }
 
@@ -150,7 +151,7 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     fn leave(&self, mut hand: Hand<S>) {
         for slots in [&mut hand.slots, &mut hand.best, &mut hand.next] {
-            slots.drain(..).for_each(drop_quietly);
+            let_go(slots);
         }
         self.common.note_read(hand.read);
         self.note_homes(hand.homes);

@@ -1,5 +1,6 @@
 //! The data that have arrived for one task, by flow.
 
+use super::guard::drop_quietly;
 use crate::data::{Datum, Version};
 use smallvec::SmallVec;
 
@@ -39,6 +40,13 @@ pub(crate) fn put<D: Datum>(slots: &mut Slots<D>, flow: usize, mut datum: Option
 pub(crate) fn empty<D: Datum>(slots: &mut Slots<D>) {
     if slots.len() != INLINE || slots.iter().any(Option::is_some) {
         make_empty(slots);
+    }
+}
+
+/// Drops what slots still hold. It is foreign: one that panics keeps none of the others.
+pub(crate) fn let_go<D: Datum>(slots: &mut [Option<Version<D>>]) {
+    for slot in slots {
+        drop_quietly(slot.take());
     }
 }
 

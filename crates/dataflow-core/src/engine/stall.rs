@@ -54,8 +54,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let n_left = leftovers.len();
         let unpack = |packed| self.space.named(packed);
         let name = |key| self.names.name(key, unpack);
-        let named = |left: Leftover| Some((name(left.key)?, Had::Left(left)));
-        let mut waiting: Vec<_> = leftovers.into_iter().filter_map(named).collect();
+        let mut waiting = Vec::new();
+        for left in leftovers {
+            if let Some(task) = name(left.key) {
+                waiting.push((task, Had::Left(left)));
+            }
+        }
         if executed < count {
             self.partly_fed(&mut waiting);
         }
@@ -75,7 +79,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     pub(super) fn explained(
         &self,
         kind: Kind,
-        check: impl FnOnce() -> Result<(), Error>,
+        check: &dyn Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
         catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
             let ledger = &self.common.ledger;

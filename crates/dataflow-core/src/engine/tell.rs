@@ -8,11 +8,37 @@ use super::hand::Hand;
 use super::{Run, Slots};
 use crate::data::{Datum, Store};
 use crate::port::{Hint, Wants, most_bytes};
-use crate::space::{HomeInputs, Mode, TaskName, TaskSpace};
+use crate::space::{HomeInputs, TaskName, TaskSpace};
 use smallvec::SmallVec;
 
 /// By which flow a datum comes, on which NUMA node it lies, and its bytes.
 type InputPlace = (usize, Option<usize>, u64);
+
+/// Where the inputs of a task lie. Knows no datum, so it is compiled once.
+#[derive(Default)]
+struct InputPlaces(SmallVec<[InputPlace; 8]>);
+
+impl InputPlaces {
+    fn put<D: Datum>(&mut self, flow: usize, datum: &D) {
+        let (node, bytes) = (datum.numa_node(), datum.bytes() as u64);
+        self.note((flow, node, bytes));
+    }
+
+    fn note(&mut self, place: InputPlace) {
+        self.0.push(place);
+    }
+
+    /// The node where most bytes lie; of equally many that of the first flow, wherever it comes from.
+    fn node(&mut self) -> Option<usize> {
+        self.0.sort_by_key(|(flow, ..)| *flow);
+        let placed = self.0.iter();
+        most_bytes(placed.filter_map(|&(_, node, bytes)| Some((node?, bytes))))
+    }
+
+    fn have_bytes(&self) -> bool {
+        self.0.iter().any(|&(.., bytes)| bytes > 0)
+    }
+}
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Whether the lane wants to be told of these tasks.
@@ -21,25 +47,23 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Self::CARRIES && visit.wants > Wants::Priorities
     }
 
-    /// Where the inputs of a task lie: those in `slots`, and those at home. Of equally large ones that of the
-    /// first flow counts, wherever it comes from.
+    /// Where the inputs of a task lie: those in `slots`, and those at home.
     pub(super) fn hint(&self, task: S::Task, slots: &Slots<S::Datum>) -> Hint {
-        let input = |flow, datum: &S::Datum| (flow, datum.numa_node(), datum.bytes() as u64);
-        let arrived = slots.iter().enumerate();
-        let arrived = arrived.filter_map(|(flow, slot)| Some(input(flow, slot.as_deref()?)));
-        let mut inputs: SmallVec<[InputPlace; 8]> = arrived.collect();
+        let mut inputs = InputPlaces::default();
+        for (flow, slot) in slots.iter().enumerate() {
+            if let Some(datum) = slot {
+                inputs.put(flow, &**datum);
+            }
+        }
         let mut look = |flow, store: &Store<S::Datum>, index| {
-            inputs.extend(store.peek(index, |datum| input(flow, datum)));
+            store.peek(index, |datum| inputs.put(flow, datum));
         };
         self.space.inputs(task, &mut HomeInputs(&mut look));
-        inputs.sort_by_key(|(flow, ..)| *flow);
-        let class = || self.description.classes().get(task.class());
-        let makes = || class().is_some_and(|class| class.flows.iter().any(|f| f.mode == Mode::New));
-        let reads = inputs.iter().any(|&(.., bytes)| bytes > 0);
-        let placed = inputs.iter();
-        match most_bytes(placed.filter_map(|&(_, node, bytes)| Some((node?, bytes)))) {
+        match inputs.node() {
             Some(node) => Hint::Node(node),
-            None if !reads && makes() => Hint::Initialises,
+            None if !inputs.have_bytes() && self.description.makes(task.class()) => {
+                Hint::Initialises
+            }
             None => Hint::None,
         }
     }

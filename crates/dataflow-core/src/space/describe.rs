@@ -156,6 +156,12 @@ impl Description {
         &self.classes
     }
 
+    /// Whether tasks of a class make data.
+    pub(crate) fn makes(&self, class: usize) -> bool {
+        let class = self.classes.get(class);
+        class.is_some_and(|class| class.flows.iter().any(|flow| flow.mode == Mode::New))
+    }
+
     /// What to say where these ranks are fewer than the tasks were dealt out to.
     pub(crate) fn lacks_ranks(&self, n_ranks: u32) -> Option<String> {
         let needed = self.n_ranks.filter(|&needed| needed > n_ranks.into())?;

@@ -30,16 +30,13 @@ pub(crate) fn is_wide(task: TaskNumber) -> bool {
     task & WIDE != 0
 }
 
-/// Whether a parameter tells a reader something: fingerprints of recorded programs are for ranks, which
-/// compare them.
-fn is_told((name, _): &&(String, String)) -> bool {
-    !name.starts_with("fingerprint of ")
-}
-
-/// Spaces of a series may have parameters that are equal: a reader is told them once.
-fn once_each<'p>(parameters: impl Iterator<Item = &'p (String, String)>) -> Vec<(String, String)> {
+/// The parameters that tell a reader something, once each: spaces of a series may have equal ones, and
+/// fingerprints of recorded programs are for ranks, which compare them.
+fn told(parameters: &[(String, String)]) -> Vec<(String, String)> {
     let mut met = BTreeSet::new();
-    let first = parameters.filter(|parameter| met.insert(*parameter));
+    let is_told = |(name, _): &&(String, String)| !name.starts_with("fingerprint of ");
+    let told = parameters.iter().filter(is_told);
+    let first = told.filter(|parameter| met.insert(*parameter));
     first.cloned().collect()
 }
 
@@ -103,7 +100,7 @@ impl<'s, T: TaskName> Named<'s, T> {
         let text = |place: usize| format!("{:?}", self.names[place]);
         Told {
             name: about.space_name().to_string(),
-            parameters: once_each(about.parameters().iter().filter(is_told)),
+            parameters: told(about.parameters()),
             classes: classes.map(|class| class.name.clone()).collect(),
             text: self.space.spelling(),
             wide: self.places.shown(&text),

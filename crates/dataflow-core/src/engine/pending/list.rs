@@ -25,6 +25,19 @@ struct ListedRecord<P> {
     data: P,
 }
 
+impl<P: Default> ListedRecord<P> {
+    fn awaiting(count: usize, key: Key) -> Self {
+        ListedRecord {
+            key,
+            missing: count,
+            fed: Vec::new(),
+            sources: None,
+            poisoned: false,
+            data: P::default(),
+        }
+    }
+}
+
 impl<P> Default for List<P> {
     fn default() -> Self {
         List(Vec::new())
@@ -36,6 +49,10 @@ impl<P: Default> List<P> {
         self.0.len()
     }
 
+    fn find(&self, key: Key) -> Option<usize> {
+        self.0.iter().position(|listed| listed.key == key)
+    }
+
     /// Counts an input of a task that awaits `count`; the last one gets what has arrived.
     pub fn arrive(
         &mut self,
@@ -44,16 +61,8 @@ impl<P: Default> List<P> {
         poisoned: Poisoned,
         put: impl FnOnce(&mut P),
     ) -> (Arrived, Option<P>) {
-        let found = self.0.iter().position(|listed| listed.key == key);
-        let at = found.unwrap_or_else(|| {
-            self.0.push(ListedRecord {
-                key,
-                missing: count,
-                fed: Vec::new(),
-                sources: None,
-                poisoned: false,
-                data: P::default(),
-            });
+        let at = self.find(key).unwrap_or_else(|| {
+            self.0.push(ListedRecord::awaiting(count, key));
             self.0.len() - 1
         });
         let listed = &mut self.0[at];
@@ -75,7 +84,7 @@ impl<P: Default> List<P> {
 
     /// Whether an input of a task is one that it names; `None` if its sources are not known.
     pub fn names(&self, key: Key, flow: usize, claim: u64) -> Option<bool> {
-        let listed = self.0.iter().find(|listed| listed.key == key)?;
+        let listed = &self.0[self.find(key)?];
         // Nothing is missing: it is parked, and fed once too often.
         let Some(sources) = &listed.sources else {
             return (listed.missing == 0).then_some(true);
@@ -85,17 +94,11 @@ impl<P: Default> List<P> {
 
     /// Notes where the inputs of a task come from.
     pub fn learn(&mut self, key: Key, sources: Sources) {
-        match self.0.iter_mut().find(|listed| listed.key == key) {
-            Some(listed) => listed.sources = Some(sources),
-            None => self.0.push(ListedRecord {
-                key,
-                missing: sources.count(),
-                fed: Vec::new(),
-                sources: Some(sources),
-                poisoned: false,
-                data: P::default(),
-            }),
-        }
+        let at = self.find(key).unwrap_or_else(|| {
+            self.0.push(ListedRecord::awaiting(sources.count(), key));
+            self.0.len() - 1
+        });
+        self.0[at].sources = Some(sources);
     }
 
     /// Keeps what has arrived for a task that waits for nothing more.
@@ -112,14 +115,20 @@ impl<P: Default> List<P> {
 
     /// Takes a record out.
     pub fn take(&mut self, key: Key) -> Option<(P, Poisoned)> {
-        let at = self.0.iter().position(|listed| listed.key == key)?;
-        let listed = self.0.swap_remove(at);
+        let listed = self.0.swap_remove(self.find(key)?);
         Some((listed.data, listed.poisoned))
     }
 
     /// Takes out the records of some keys.
     pub fn split_off(&mut self, moves: impl Fn(Key) -> bool) -> Self {
-        List(self.0.extract_if(.., |listed| moves(listed.key)).collect())
+        let mut split = List::default();
+        for listed in std::mem::take(&mut self.0) {
+            match moves(listed.key) {
+                true => split.0.push(listed),
+                false => self.0.push(listed),
+            }
+        }
+        split
     }
 
     /// Takes out what has arrived, for all.

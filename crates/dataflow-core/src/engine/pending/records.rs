@@ -11,8 +11,7 @@ use super::list::List;
 use super::table::{BucketContents, Group};
 use super::{Arrived, ArrivingInput, Key, Leftover, Missing, Poisoned};
 use crate::data::Datum;
-use crate::engine::drop_quietly;
-use crate::engine::slots::{INLINE, InlineSlots, Slots, empty, exchange, set};
+use crate::engine::slots::{INLINE, InlineSlots, Slots, empty, exchange, let_go, set};
 use crate::space::Sources;
 
 /// Bits of a cell beside the key.
@@ -37,13 +36,32 @@ struct Overflow<D: Datum> {
     list: List<Slots<D>>,
 }
 
-/// A run that was stopped leaves data here, which are foreign: one that panics keeps none of the others.
+impl<D: Datum> Overflow<D> {
+    /// Counts an input of a task that awaits so many, and is listed.
+    fn arrive(
+        &mut self,
+        of: (Key, usize),
+        (flow, datum, poisoned): &mut ArrivingInput<D>,
+        slots: &mut Slots<D>,
+    ) -> Arrived {
+        let put = |data: &mut Slots<D>| set(data, *flow, datum.take());
+        let (arrived, data) = self.list.arrive(of, *flow, *poisoned, put);
+        if let Some(data) = data {
+            *slots = data;
+        }
+        arrived
+    }
+}
+
+/// A run that was stopped leaves data here.
 impl<D: Datum> Drop for Overflow<D> {
     fn drop(&mut self) {
-        let places = self.data.iter_mut().flatten();
-        places.filter_map(Option::take).for_each(drop_quietly);
-        let listed = self.list.drain().flatten().flatten();
-        listed.for_each(drop_quietly);
+        for places in &mut self.data {
+            let_go(places);
+        }
+        for mut slots in self.list.drain() {
+            let_go(&mut slots);
+        }
     }
 }
 
@@ -104,17 +122,13 @@ impl<D: Datum> Records<D> {
     pub fn arrive_behind(
         &mut self,
         of: (Key, usize),
-        (flow, datum, poisoned): &mut ArrivingInput<D>,
+        input: &mut ArrivingInput<D>,
         slots: &mut Slots<D>,
     ) -> (Arrived, usize, usize) {
-        let list = &mut self.behind().list;
-        let before = list.len();
-        let put = |data: &mut Slots<D>| set(data, *flow, datum.take());
-        let (arrived, data) = list.arrive(of, *flow, *poisoned, put);
-        if let Some(data) = data {
-            *slots = data;
-        }
-        (arrived, before, list.len())
+        let behind = self.behind();
+        let before = behind.list.len();
+        let arrived = behind.arrive(of, input, slots);
+        (arrived, before, behind.list.len())
     }
 
     /// An input through a flow of a high number, of a task that is listed; see
@@ -122,24 +136,18 @@ impl<D: Datum> Records<D> {
     pub fn arrive_wide(
         &mut self,
         (key, claim): (Key, u64),
-        (flow, datum, poisoned): &mut ArrivingInput<D>,
+        input: &mut ArrivingInput<D>,
         sources: Option<Sources>,
         slots: &mut Slots<D>,
     ) -> Option<(Option<Arrived>, usize, usize)> {
-        let list = &mut self.behind().list;
-        let before = list.len();
+        let behind = self.behind();
+        let before = behind.list.len();
         if let Some(sources) = sources {
-            list.learn(key, sources);
+            behind.list.learn(key, sources);
         }
-        if !list.names(key, *flow, claim)? {
-            return Some((None, before, list.len()));
-        }
-        let put = |data: &mut Slots<D>| set(data, *flow, datum.take());
-        let (arrived, data) = list.arrive((key, 0), *flow, *poisoned, put);
-        if let Some(data) = data {
-            *slots = data;
-        }
-        Some((Some(arrived), before, list.len()))
+        let is_named = behind.list.names(key, input.0, claim)?;
+        let arrived = is_named.then(|| behind.arrive((key, 0), input, slots));
+        Some((arrived, before, behind.list.len()))
     }
 
     /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.
