@@ -6,9 +6,8 @@
 //! # Law
 //! A run begins on no rank before every rank has opened it; all begin, or none.
 
-use crate::family::TreePlace;
+use crate::family::{Heard, TreePlace};
 use dataflow_core::rank::Rank;
-use std::collections::BTreeMap;
 
 /// Names and values, in the same order on every rank.
 pub type NamedValues = Vec<(String, String)>;
@@ -17,7 +16,7 @@ pub type NamedValues = Vec<(String, String)>;
 #[derive(Debug, Default)]
 pub struct Agreement {
     own: Option<NamedValues>,
-    heard: BTreeMap<Rank, (NamedValues, String)>,
+    heard: Heard<(NamedValues, String)>,
 }
 
 /// What to do next.
@@ -46,13 +45,13 @@ impl Agreement {
     /// A child and all below it have opened it; false if it said so before.
     #[must_use]
     pub fn hear(&mut self, child: Rank, settings: NamedValues, disagreement: String) -> bool {
-        self.heard.insert(child, (settings, disagreement)).is_none()
+        self.heard.hear(child, (settings, disagreement)).is_none()
     }
 
     /// Who below has not opened the run.
     pub fn missing<'f>(&'f self, family: &'f TreePlace) -> impl Iterator<Item = Rank> + 'f {
         let children = family.children.iter().copied();
-        children.filter(|child| !self.heard.contains_key(child))
+        children.filter(|child| !self.heard.has_heard(*child))
     }
 
     /// Whether this rank has told its parent, or decided.
@@ -62,11 +61,11 @@ impl Agreement {
 
     /// What to do, once this rank and all below it have opened the run; once.
     pub fn next(&mut self, me: Rank, family: &TreePlace) -> Option<Next> {
-        if self.missing(family).next().is_some() {
+        if !self.heard.has_heard_all(family) {
             return None;
         }
         let settings = self.own.take()?;
-        let below = |(child, (theirs, below)): (&Rank, &(NamedValues, String))| {
+        let below = |(child, (theirs, below)): &(Rank, (NamedValues, String))| {
             let differs = difference((me, &settings), (*child, theirs));
             if below.is_empty() {
                 differs
@@ -74,7 +73,8 @@ impl Agreement {
                 Some(below.clone())
             }
         };
-        let disagreement = self.heard.iter().find_map(below).unwrap_or_default();
+        let disagreement = self.heard.all().iter().find_map(below);
+        let disagreement = disagreement.unwrap_or_default();
         Some(match family.parent {
             Some(_) => Next::Up {
                 settings,

@@ -40,9 +40,75 @@ impl TreePlace {
     }
 }
 
+/// What children have said, each once, in the order of their ranks.
+#[derive(Debug)]
+pub struct Heard<T>(Vec<(Rank, T)>);
+
+impl<T> Default for Heard<T> {
+    fn default() -> Self {
+        Heard(Vec::new())
+    }
+}
+
+impl<T> Heard<T> {
+    fn find(&self, child: Rank) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&child, |(child, _)| *child)
+    }
+
+    /// A child says this; answers what it had said before, which does not count any more.
+    pub fn hear(&mut self, child: Rank, said: T) -> Option<T> {
+        match self.find(child) {
+            Ok(at) => Some(std::mem::replace(&mut self.0[at].1, said)),
+            Err(at) => {
+                self.0.insert(at, (child, said));
+                None
+            }
+        }
+    }
+
+    /// Whether a child has said anything.
+    pub fn has_heard(&self, child: Rank) -> bool {
+        self.find(child).is_ok()
+    }
+
+    /// Whether all children have.
+    pub fn has_heard_all(&self, family: &TreePlace) -> bool {
+        family.children.iter().all(|child| self.has_heard(*child))
+    }
+
+    /// Who has said what.
+    pub fn all(&self) -> &[(Rank, T)] {
+        &self.0
+    }
+
+    /// Forgets it all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_children_say_is_kept_in_the_order_of_their_ranks_and_the_last_word_counts() {
+        let children = [Rank(4), Rank(1), Rank(2)];
+        let family = TreePlace {
+            parent: None,
+            children: children.into_iter().collect(),
+        };
+        let mut heard = Heard::default();
+        for child in children {
+            assert!(!heard.has_heard(child) && !heard.has_heard_all(&family));
+            assert_eq!(heard.hear(child, child.0), None);
+        }
+        assert_eq!(heard.hear(Rank(1), 7), Some(1));
+        assert!(heard.has_heard_all(&family));
+        assert_eq!(heard.all(), [(Rank(1), 7), (Rank(2), 2), (Rank(4), 4)]);
+        heard.clear();
+        assert!(!heard.has_heard(Rank(2)));
+    }
 
     #[test]
     fn every_rank_but_the_root_is_a_child_of_its_parent() {

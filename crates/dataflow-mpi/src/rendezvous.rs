@@ -22,7 +22,7 @@ use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,8 +258,8 @@ pub struct Wanted {
     /// What to ask for: most urgent first, then oldest.
     next: BinaryHeap<(i64, Reverse<u64>, Reverse<u16>)>,
     parcels: BTreeMap<u64, Incomplete>,
-    /// Of which nothing was asked for yet, and which go on from here.
-    duties: BTreeSet<u64>,
+    /// Of which nothing was asked for yet, and which go on from here; ascending.
+    duties: VecDeque<u64>,
     announced: u64,
     under_way: BTreeMap<(Rank, u32), Request>,
     bytes: usize,
@@ -352,7 +352,7 @@ impl Wanted {
             longest,
             next: BinaryHeap::new(),
             parcels: BTreeMap::new(),
-            duties: BTreeSet::new(),
+            duties: VecDeque::new(),
             announced: 0,
             under_way: BTreeMap::new(),
             bytes: 0,
@@ -401,7 +401,7 @@ impl Wanted {
             begun: false,
         };
         if incomplete.onward.is_some() {
-            self.duties.insert(key);
+            self.duties.push_back(key);
         }
         self.parcels.insert(key, incomplete);
     }
@@ -413,7 +413,7 @@ impl Wanted {
 
     /// The next of those goes on from here no more: who sent it, and its number.
     pub fn next_relief(&mut self) -> Option<(Rank, u32)> {
-        let parcel = self.parcels.get_mut(&self.duties.pop_first()?)?;
+        let parcel = self.parcels.get_mut(&self.duties.pop_front()?)?;
         parcel.onward = None;
         Some((parcel.from, parcel.number))
     }
@@ -431,7 +431,9 @@ impl Wanted {
         }
         let tag = self.tags.next(from, &self.under_way)?;
         self.next.pop();
-        self.duties.remove(&key);
+        if let Ok(at) = self.duties.binary_search(&key) {
+            self.duties.remove(at);
+        }
         self.bytes += bytes;
         let asked = Request {
             parcel: key,

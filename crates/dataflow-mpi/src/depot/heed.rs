@@ -145,7 +145,7 @@ impl Depot {
                 }
             }
             Message::Receipt { number } => {
-                self.run.receipts.remove(&(from, number));
+                self.run.receipts.retain(|(of, _)| *of != (from, number));
                 self.actions.push_back(Action::Receipt(from, number));
             }
             Message::Dry => self.run.waves.hear_dry(),

@@ -95,7 +95,7 @@ impl Depot {
                 break;
             };
             if receipt {
-                self.run.receipts.insert((branch.to, number), None);
+                self.run.receipts.push(((branch.to, number), None));
                 expected.push((branch.to, number));
             }
         }

@@ -15,7 +15,6 @@ use crate::termination::waves::{Standing, Waves};
 use crate::transport::MessageLimits;
 use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) struct RunState {
@@ -49,7 +48,7 @@ pub(super) struct RunState {
     pub wanted: Wanted,
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
-    pub receipts: BTreeMap<(Rank, u32), Option<Duration>>,
+    pub receipts: Vec<((Rank, u32), Option<Duration>)>,
     /// To and from those with whom data or credit are exchanged.
     pub peers: Peers<PeerState>,
     credit_bytes: usize,
@@ -118,7 +117,7 @@ impl RunState {
                 limits.message_bytes,
                 limits.largest_tag,
             ),
-            receipts: BTreeMap::new(),
+            receipts: Vec::new(),
             peers: Peers::default(),
             credit_bytes: settings.credit_bytes,
         }

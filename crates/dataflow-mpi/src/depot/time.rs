@@ -244,7 +244,8 @@ impl Depot {
     /// A receipt that did not come, though its data must have arrived and no further ones do: a
     /// worker waits for it.
     fn missed_receipt(&mut self, now: Duration) -> Option<Failure> {
-        for (&(from, number), since) in &mut self.run.receipts {
+        for ((from, number), since) in &mut self.run.receipts {
+            let (from, number) = (*from, *number);
             if self.run.unclaimed.holds(from, number) {
                 continue;
             }

@@ -6,7 +6,6 @@ use crate::host::Promise;
 use crate::transport::{Event, Transport};
 use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
 use dataflow_core::rank::Rank;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,13 @@ pub(super) const AT_ONCE: usize = 256;
 
 type Opened = Result<(), Refused>;
 type Closed = Result<Option<Failure>, Failure>;
+/// Somebody who waits until a parcel has arrived.
+type Poster = Arc<Promise<()>>;
 
 /// What the engine wants.
 pub(crate) enum Command {
     Open(Terms, Arc<dyn Inbox>, Arc<Promise<Opened>>),
-    Post(Parcel, Option<Arc<Promise<()>>>),
+    Post(Parcel, Option<Poster>),
     Abort(Failure),
     Close(Option<Failure>, Arc<Promise<Closed>>),
 }
@@ -31,7 +32,8 @@ pub(super) struct MoverState {
     pub inbox: Option<Arc<dyn Inbox>>,
     opened: Option<Arc<Promise<Opened>>>,
     closed: Option<Arc<Promise<Closed>>>,
-    receipts: BTreeMap<(Rank, u32), Arc<Promise<()>>>,
+    /// Who waits for which parcel.
+    receipts: Vec<((Rank, u32), Poster)>,
     /// Room for commands; empty.
     pub commands: Vec<Command>,
     /// When the depot wants to be driven, if nothing happens before.
@@ -52,7 +54,7 @@ impl MoverState {
             inbox: None,
             opened: None,
             closed: None,
-            receipts: BTreeMap::new(),
+            receipts: Vec::new(),
             commands: Vec::new(),
             due: None,
             has_delivered: false,
@@ -243,18 +245,19 @@ impl MoverState {
 
     /// A parcel has arrived: who waits for it, and for no other, is told.
     fn has_come(&mut self, parcel: (Rank, u32)) {
-        let Some(answer) = self.receipts.remove(&parcel) else {
+        let Some(at) = self.receipts.iter().position(|(of, _)| *of == parcel) else {
             return;
         };
-        let is_same = |other: &Arc<_>| Arc::ptr_eq(other, &answer);
-        if !self.receipts.values().any(is_same) {
+        let (_, answer) = self.receipts.swap_remove(at);
+        let is_same = |(_, other): &(_, Arc<_>)| Arc::ptr_eq(other, &answer);
+        if !self.receipts.iter().any(is_same) {
             answer.give(());
         }
     }
 
     /// The run is over for those who wait until their parcel has arrived.
     fn release_posters(&mut self) {
-        for answer in std::mem::take(&mut self.receipts).into_values() {
+        for (_, answer) in std::mem::take(&mut self.receipts) {
             answer.give(());
         }
     }

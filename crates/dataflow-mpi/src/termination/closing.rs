@@ -7,11 +7,10 @@
 //! not an end.
 
 use crate::counters::Counters;
-use crate::family::TreePlace;
+use crate::family::{Heard, TreePlace};
 use crate::wire::Account;
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
-use std::collections::BTreeMap;
 
 /// Numbers before the counters.
 const N_OWN: usize = 5;
@@ -35,7 +34,7 @@ pub struct Deeds {
 #[derive(Debug, Default)]
 pub struct Closing {
     own: Option<Account>,
-    below: BTreeMap<Rank, Account>,
+    below: Heard<Account>,
 }
 
 /// What to do next.
@@ -65,22 +64,21 @@ impl Closing {
     /// A child and all below it are done; false if it said so before.
     #[must_use]
     pub fn hear(&mut self, child: Rank, account: Account) -> bool {
-        self.below.insert(child, account).is_none()
+        self.below.hear(child, account).is_none()
     }
 
     /// Whether a child has said that it is done.
     pub fn has_heard(&self, child: Rank) -> bool {
-        self.below.contains_key(&child)
+        self.below.has_heard(child)
     }
 
     /// What to do, once this rank and all below it are done; once.
     pub fn next(&mut self, family: &TreePlace) -> Option<Next> {
-        let is_done = self.own.is_some();
-        if !is_done || family.children.iter().any(|child| !self.has_heard(*child)) {
+        if !self.below.has_heard_all(family) {
             return None;
         }
         let mut sum = self.own.take()?;
-        for account in self.below.values() {
+        for (_, account) in self.below.all() {
             add(&mut sum, account);
         }
         Some(match family.parent {

@@ -15,10 +15,9 @@
 //! Mattern, *Algorithms for distributed termination detection*, Distributed Computing 2 (1987):
 //! the four-counter method.
 
-use crate::family::TreePlace;
+use crate::family::{Heard, TreePlace};
 use crate::wire::Tally;
 use dataflow_core::rank::Rank;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One rank's part in the waves of a run.
@@ -29,7 +28,7 @@ pub struct Waves {
     /// The wave that is held or whose answers are awaited.
     round: u32,
     held: bool,
-    answers: BTreeMap<Rank, Tally>,
+    answers: Heard<Tally>,
     root: Root,
     /// Whether a rank below, or any where this is the root, has said that it is dry and short.
     dry_below: bool,
@@ -88,7 +87,7 @@ impl Waves {
             silence,
             round: 0,
             held: false,
-            answers: BTreeMap::new(),
+            answers: Heard::default(),
             root: Root::default(),
             dry_below: false,
             told: None,
@@ -110,7 +109,7 @@ impl Waves {
     /// A child answers; answers to waves given up are ignored.
     pub fn hear_tally(&mut self, child: Rank, round: u32, tally: Tally) {
         if round == self.round {
-            self.answers.insert(child, tally);
+            self.answers.hear(child, tally);
         }
     }
 
@@ -119,11 +118,7 @@ impl Waves {
         if family.parent.is_none() {
             return self.lead(family, standing, now);
         }
-        let answered = family
-            .children
-            .iter()
-            .all(|child| self.answers.contains_key(child));
-        if self.held && standing.dry && answered {
+        if self.held && standing.dry && self.answers.has_heard_all(family) {
             self.held = false;
             return Some(Next::Tally(self.round, self.sum(standing)));
         }
@@ -152,11 +147,7 @@ impl Waves {
     fn lead(&mut self, family: &TreePlace, standing: Standing, now: Duration) -> Option<Next> {
         self.root.wanted |= std::mem::take(&mut self.dry_below);
         self.root.wanted |= standing.dry && standing.short;
-        let answered = family
-            .children
-            .iter()
-            .all(|child| self.answers.contains_key(child));
-        if self.held && standing.dry && answered {
+        if self.held && standing.dry && self.answers.has_heard_all(family) {
             self.held = false;
             return self.conclude(standing, now);
         }
@@ -201,7 +192,9 @@ impl Waves {
             short: standing.short.into(),
             came: standing.came,
         };
-        self.answers.values().for_each(|&tally| sum.add(tally));
+        for (_, tally) in self.answers.all() {
+            sum.add(*tally);
+        }
         sum
     }
 }
