@@ -108,11 +108,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 format!("{source:?} has outputs for other ranks, but its name cannot travel");
             return self.fail(Kind::NoSuchRank, Some(source), text);
         };
-        let load = |flow| {
+        let mut posted: SmallVec<[PostedFlow; 4]> = SmallVec::new();
+        for flow in flows_of(&leaving) {
             let datum = slots.get(usize::from(flow)).cloned().flatten();
-            (flow, datum.map(others.codec.load))
-        };
-        let posted: SmallVec<[PostedFlow; 4]> = flows_of(&leaving).into_iter().map(load).collect();
+            posted.push((flow, datum.map(others.codec.load)));
+        }
         if let Some(track) = track {
             note_posted(crate::trace::number(source), &leaving, &posted, track);
         }

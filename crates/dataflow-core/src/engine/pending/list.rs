@@ -133,7 +133,8 @@ impl<P: Default> List<P> {
 
     /// Takes out what has arrived, for all.
     pub fn drain(&mut self) -> impl Iterator<Item = P> {
-        self.0.drain(..).map(|listed| listed.data)
+        let all = std::mem::take(&mut self.0);
+        all.into_iter().map(|listed| listed.data)
     }
 
     pub fn append(&mut self, mut other: Self) {
@@ -141,9 +142,11 @@ impl<P: Default> List<P> {
     }
 
     pub fn leftovers(&self, left: &mut Vec<Leftover>) {
-        left.extend(self.0.iter().map(|listed| Leftover {
-            key: listed.key,
-            missing: Missing::Fed(listed.fed.clone()),
-        }));
+        for listed in &self.0 {
+            left.push(Leftover {
+                key: listed.key,
+                missing: Missing::Fed(listed.fed.clone()),
+            });
+        }
     }
 }

@@ -178,11 +178,14 @@ impl<D: Datum> Records<D> {
 
     /// Writes down who waits.
     pub fn leftovers(&self, left: &mut Vec<Leftover>) {
-        let cells = self.cells.iter().filter(|&&cell| cell != 0);
-        left.extend(cells.map(|cell| Leftover {
-            key: cell >> 8,
-            missing: Missing::Mask((cell & (POISON - 1)) as u16),
-        }));
+        for cell in self.cells {
+            if cell != 0 {
+                left.push(Leftover {
+                    key: cell >> 8,
+                    missing: Missing::Mask((cell & (POISON - 1)) as u16),
+                });
+            }
+        }
         if let Some(behind) = &self.behind {
             behind.list.leftovers(left);
         }
