@@ -6,7 +6,7 @@
 //! # Law
 //! A run begins on no rank before every rank has opened it; all begin, or none.
 
-use crate::family::{Heard, TreePlace};
+use crate::family::{FromChildren, TreePlace};
 use dataflow_core::rank::Rank;
 
 /// Names and values, in the same order on every rank.
@@ -16,7 +16,7 @@ pub type NamedValues = Vec<(String, String)>;
 #[derive(Debug, Default)]
 pub struct Agreement {
     own: Option<NamedValues>,
-    heard: Heard<(NamedValues, String)>,
+    heard: FromChildren<(NamedValues, String)>,
 }
 
 /// What to do next.

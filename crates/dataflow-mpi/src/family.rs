@@ -42,15 +42,15 @@ impl TreePlace {
 
 /// What children have said, each once, in the order of their ranks.
 #[derive(Debug)]
-pub struct Heard<T>(Vec<(Rank, T)>);
+pub struct FromChildren<T>(Vec<(Rank, T)>);
 
-impl<T> Default for Heard<T> {
+impl<T> Default for FromChildren<T> {
     fn default() -> Self {
-        Heard(Vec::new())
+        FromChildren(Vec::new())
     }
 }
 
-impl<T> Heard<T> {
+impl<T> FromChildren<T> {
     fn find(&self, child: Rank) -> Result<usize, usize> {
         self.0.binary_search_by_key(&child, |(child, _)| *child)
     }
@@ -98,7 +98,7 @@ mod tests {
             parent: None,
             children: children.into_iter().collect(),
         };
-        let mut heard = Heard::default();
+        let mut heard = FromChildren::default();
         for child in children {
             assert!(!heard.has_heard(child) && !heard.has_heard_all(&family));
             assert_eq!(heard.hear(child, child.0), None);

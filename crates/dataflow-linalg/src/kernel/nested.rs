@@ -30,10 +30,10 @@ use crate::scalar::Scalar;
 type SubTile<'c, 'a, T> = Handle<'c, MatMut<'a, T>>;
 
 /// What a task reads: sub-tiles of the block that is changed.
-type Reads<'h, 'c, 'a, T> = Vec<Access<'h, SubTile<'c, 'a, T>, Read>>;
+type SubTileReads<'h, 'c, 'a, T> = Vec<Access<'h, SubTile<'c, 'a, T>, Read>>;
 
 /// The body of a task. It gets what the task reads, in the order of its accesses, and what it changes.
-type Step<'a, T> =
+type SubTileBody<'a, T> =
     Box<dyn FnOnce(&[&MatMut<'a, T>], &mut MatMut<'a, T>) -> Result<(), String> + Send + 'a>;
 
 /// A tile that is changed: a handle for each of its sub-tiles.
@@ -67,7 +67,7 @@ impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
     }
 
     /// What lies left of sub-tile (i, j).
-    fn left_of(&self, i: usize, j: usize) -> Reads<'_, 'c, 'a, T> {
+    fn left_of(&self, i: usize, j: usize) -> SubTileReads<'_, 'c, 'a, T> {
         (0..j).map(|k| read(self.at(i, k))).collect()
     }
 
@@ -75,9 +75,9 @@ impl<'c, 'a, T: Scalar> Changed<'c, 'a, T> {
     fn insert(
         &self,
         task: Insertion<'_, 'c, 'a>,
-        reads: Reads<'_, 'c, 'a, T>,
+        reads: SubTileReads<'_, 'c, 'a, T>,
         (i, j): (usize, usize),
-        body: Step<'a, T>,
+        body: SubTileBody<'a, T>,
     ) {
         let accesses = (reads, write(self.at(i, j)));
         task.task(accesses, move |(read, target)| body(&read, target));
@@ -133,11 +133,11 @@ fn subtract<T: Scalar>(backend: Backend, a: MatRef<'_, T>, b: MatRef<'_, T>, c: 
 }
 
 /// Subtracts from a sub-tile the product of a row of A and a row of B, conjugated.
-fn gemm_step<'a, T: Scalar>(
+fn gemm_body<'a, T: Scalar>(
     backend: Backend,
     (a, i): (ReadTile<'a, T>, usize),
     (b, j): (ReadTile<'a, T>, usize),
-) -> Step<'a, T> {
+) -> SubTileBody<'a, T> {
     Box::new(move |_, target| {
         for l in 0..a.n_cols() {
             subtract(backend, a.at(i, l), b.at(j, l), target.rb_mut());
@@ -167,7 +167,7 @@ pub fn potrf<T: Scalar>(
         let failed = &failed;
         for j in 0..a.n_cols {
             let urgent = (a.n_cols - j) as i64;
-            let diagonal: Step<'_, T> = Box::new(move |left, target| {
+            let diagonal: SubTileBody<'_, T> = Box::new(move |left, target| {
                 for left in left {
                     let left = (Op::NoTranspose, (**left).rb());
                     herk_block(backend, -1.0, left, target.rb_mut());
@@ -181,7 +181,7 @@ pub fn potrf<T: Scalar>(
             let task = s.priority(urgent).name("Potrf");
             a.insert(task, a.left_of(j, j), (j, j), diagonal);
             for i in j + 1..a.n_rows {
-                let below: Step<'_, T> = Box::new(move |read, target| {
+                let below: SubTileBody<'_, T> = Box::new(move |read, target| {
                     let (left, upper) = read.split_at(j);
                     for (left, right) in left.iter().zip(upper) {
                         subtract(backend, (**left).rb(), (**right).rb(), target.rb_mut());
@@ -225,14 +225,14 @@ pub fn trsm<T: Scalar>(
         let b = Changed::new(s, b);
         for j in 0..b.n_cols {
             for i in 0..b.n_rows {
-                let step: Step<'_, T> = Box::new(move |left, target| {
+                let body: SubTileBody<'_, T> = Box::new(move |left, target| {
                     for (k, left) in left.iter().enumerate() {
                         subtract(backend, (**left).rb(), l.at(j, k), target.rb_mut());
                     }
                     trsm_block(backend, l.at(j, j), target.rb_mut());
                     Ok(())
                 });
-                b.insert(s.name("Trsm"), b.left_of(i, j), (i, j), step);
+                b.insert(s.name("Trsm"), b.left_of(i, j), (i, j), body);
             }
         }
     })
@@ -259,7 +259,7 @@ pub fn herk<T: Scalar>(
     scope_inside(on, |s| {
         let c = Changed::new(s, c);
         for j in 0..c.n_cols {
-            let diagonal: Step<'_, T> = Box::new(move |_, target| {
+            let diagonal: SubTileBody<'_, T> = Box::new(move |_, target| {
                 make_diagonal_real(target.rb_mut());
                 for l in 0..a.n_cols() {
                     let left = (Op::NoTranspose, a.at(j, l));
@@ -273,7 +273,7 @@ pub fn herk<T: Scalar>(
                     s.name("Gemm"),
                     Vec::new(),
                     (i, j),
-                    gemm_step(backend, (a, i), (a, j)),
+                    gemm_body(backend, (a, i), (a, j)),
                 );
             }
         }
@@ -308,7 +308,7 @@ pub fn gemm<T: Scalar>(
                     s.name("Gemm"),
                     Vec::new(),
                     (i, j),
-                    gemm_step(backend, (a, i), (b, j)),
+                    gemm_body(backend, (a, i), (b, j)),
                 );
             }
         }

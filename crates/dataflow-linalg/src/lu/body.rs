@@ -214,7 +214,9 @@ impl<T: Scalar> Factor<'_, T> {
         let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
         let width = self.a.tile_cols(n as usize);
         let stacks = moving.collect(r as usize, width, tiles.into_iter(), self.a.memory());
-        slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
+        for (slot, stack) in slots.zip(stacks) {
+            slot.put(stack);
+        }
     }
 
     /// TILE ← its rows, from wherever they come.

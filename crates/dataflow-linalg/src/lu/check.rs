@@ -200,7 +200,9 @@ impl<'a, T: Scalar> Check<'a, T> {
         let moving = self.moving(order.read());
         let width = self.lu.tile_cols(n as usize);
         let stacks = moving.collect(r as usize, width, tiles, memory);
-        slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
+        for (slot, stack) in slots.zip(stacks) {
+            slot.put(stack);
+        }
     }
 
     /// PIECE ← (P·A)[m,n], and its sums.

@@ -130,7 +130,9 @@ impl<'a, T: Scalar> Reorder<'a, T> {
         let tiles: Vec<_> = tiles.filter_map(Slot::get).collect();
         let width = self.b.tile_cols(j as usize);
         let stacks = moving.collect(r as usize, width, tiles.into_iter(), self.b.memory());
-        slots.zip(stacks).for_each(|(slot, stack)| slot.put(stack));
+        for (slot, stack) in slots.zip(stacks) {
+            slot.put(stack);
+        }
     }
 
     /// TILE ← its rows, from wherever they come.

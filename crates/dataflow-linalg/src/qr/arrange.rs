@@ -10,6 +10,7 @@ use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
+use dataflow_core::space::Slot;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -174,7 +175,7 @@ impl<'a, T: Scalar> Arrange<'a, T> {
     /// MADE ← its rows or columns, each from the tile that holds it.
     fn make(&self, tile: (u32, u32), flows: &mut Flows<'_, Tile<T>>) {
         let ([made], tiles, []) = flows.split();
-        let from: Vec<&Tile<T>> = tiles.filter_map(|slot| slot.get()).collect();
+        let from: Vec<&Tile<T>> = tiles.filter_map(Slot::get).collect();
         let (nb, sources) = (self.a.nb(), self.sources(tile));
         let first = self.line(tile) as usize * nb;
         let find = |line: usize| {

@@ -20,7 +20,7 @@ use crate::matrix::{Format, Tile, TiledMatrix};
 use crate::scalar::{Scalar, c64, number, power_of_two, set_number};
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::space::placed;
+use dataflow_core::space::{Slot, placed};
 use dataflow_core::{Report, task_names};
 use std::sync::OnceLock;
 
@@ -645,7 +645,7 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
             Step { j } => {
                 let ([tile, before, made], parts, []) = flows.split();
                 let vectors = before.get().map_or_else(Vectors::none, Vectors::unpacked);
-                let parts: Vec<&Tile<T>> = parts.filter_map(|slot| slot.get()).collect();
+                let parts: Vec<&Tile<T>> = parts.filter_map(Slot::get).collect();
                 let (j, tile) = (j as usize, tile.read());
                 self.expect_finite(j, tile, |col| col + 1)?;
                 made.put(self.step(j, tile, vectors, &parts)?);

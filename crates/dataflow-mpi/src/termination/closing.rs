@@ -7,7 +7,7 @@
 //! not an end.
 
 use crate::counters::Counters;
-use crate::family::{Heard, TreePlace};
+use crate::family::{FromChildren, TreePlace};
 use crate::wire::Account;
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
@@ -34,7 +34,7 @@ pub struct Deeds {
 #[derive(Debug, Default)]
 pub struct Closing {
     own: Option<Account>,
-    below: Heard<Account>,
+    below: FromChildren<Account>,
 }
 
 /// What to do next.

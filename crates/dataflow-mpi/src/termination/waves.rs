@@ -15,7 +15,7 @@
 //! Mattern, *Algorithms for distributed termination detection*, Distributed Computing 2 (1987):
 //! the four-counter method.
 
-use crate::family::{Heard, TreePlace};
+use crate::family::{FromChildren, TreePlace};
 use crate::wire::Tally;
 use dataflow_core::rank::Rank;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct Waves {
     /// The wave that is held or whose answers are awaited.
     round: u32,
     held: bool,
-    answers: Heard<Tally>,
+    answers: FromChildren<Tally>,
     root: Root,
     /// Whether a rank below, or any where this is the root, has said that it is dry and short.
     dry_below: bool,
@@ -87,7 +87,7 @@ impl Waves {
             silence,
             round: 0,
             held: false,
-            answers: Heard::default(),
+            answers: FromChildren::default(),
             root: Root::default(),
             dry_below: false,
             told: None,

@@ -28,6 +28,7 @@ use crate::scalar::Scalar;
 use crate::succession::joined;
 use dataflow_core::port::{Executor, Heap, Memory};
 use dataflow_core::prelude::*;
+use dataflow_core::space::Slot;
 use dataflow_core::{Report, task_names};
 use ndarray::{Array2, ArrayView2, ShapeBuilder, s};
 use std::ops::Range;
@@ -334,7 +335,7 @@ impl<T: Scalar> TaskSpace for Tall<'_, T> {
             }
             Join { .. } => {
                 let ([made], parts, []) = flows.split();
-                let parts: Vec<&Tile<T>> = parts.filter_map(|slot| slot.get()).collect();
+                let parts: Vec<&Tile<T>> = parts.filter_map(Slot::get).collect();
                 made.put(self.join(&parts));
             }
         }
