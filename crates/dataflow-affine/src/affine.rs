@@ -317,5 +317,7 @@ mod tests {
         assert!(!large.is_too_large() && larger.is_too_large());
         assert!((larger.clone() - larger.clone()).is_too_large());
         assert!(larger.with(y, &0.into()).tightened().is_too_large());
+        let largest = (1 << 61) * x;
+        assert!(!largest.is_too_large() && (largest + x).is_too_large());
     }
 }

@@ -251,7 +251,13 @@ mod tests {
             i128::from(most) * i128::from(most) + i128::from(most)
         );
         assert!(value < 1 << 64);
-        assert!(!number.plus(&side, -1, 1).is_sum());
+        let less = side.plus(&j, -1, 1);
+        assert!(!less.is_sum());
+        assert_eq!(
+            less.safe_bits(16),
+            side.and(&j).safe_bits(16),
+            "in any order"
+        );
     }
 
     #[test]

@@ -207,3 +207,35 @@ fn homes(
     }
     Ok(homes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Mode;
+
+    #[test]
+    fn what_two_lines_bring_home_goes_home_once() {
+        let mut program = Program::default();
+        let (n, ball) = (program.parameter("n"), program.family("Ball", true));
+        program.related(ball);
+        program.each("i", 0, n, |program, i| {
+            program.task("Hand", &[(Mode::Update, ball, &[i + 0])]);
+        });
+        let i = program.subscript("i");
+        let home = |from: i64| Relation {
+            source: End {
+                statement: 0,
+                access: 0,
+                iteration: vec![i + 0],
+            },
+            target: None,
+            condition: System::new([i - from]),
+        };
+        let derived = relate(&program, &[home(2), home(0)]).unwrap();
+        for number in 0..4 {
+            let holds = |guard: &&System| guard.holds(&|var| if var == n { 4 } else { number });
+            let n_homes = derived.tasks[0].homes[0].iter().filter(holds).count();
+            assert_eq!(n_homes, 1, "of task {number}");
+        }
+    }
+}

@@ -487,6 +487,31 @@ mod tests {
         assert!(between.without(X).is_err(), "2x ≥ y and 3x ≤ y + 1");
     }
 
+    /// As points of others are tried first, it would have one of those.
+    #[test]
+    fn of_a_number_that_is_too_large_nothing_is_known_whatever_is_said_beside_it() {
+        let point = System::new([X + 0]);
+        assert_eq!((point.is_empty(), point.holds(&|_| 0)), (Ok(false), true));
+        let large = ((1 << 40) * X).with(X, &((1 << 40) * Y));
+        for constant in [0, 1] {
+            let system = System::new([large.clone(), constant.into()]);
+            assert!(!system.holds(&|_| 0) && system.is_empty().is_err());
+            assert!(point.and(&system).is_empty().is_err());
+        }
+        assert!(System::new([large, Affine::from(-1)]).is_never());
+    }
+
+    /// Only a debug build looks at the point that was found.
+    #[test]
+    fn what_is_bounded_on_one_side_has_a_point_at_that_bound() {
+        for (factor, expected) in [(2, 4), (3, 3), (-2, -4), (-3, -3)] {
+            // X is eliminated first, and so valued last, where Y is 7.
+            let system = System::new([factor * X - Y, Y - 7, -(1 * Y) + 8]);
+            let point = system.point().unwrap().unwrap();
+            assert_eq!((point.value(Y), point.value(X)), (7, expected));
+        }
+    }
+
     /// A program was accepted or refused by what had been derived before it on the same thread.
     #[test]
     fn a_derivation_knows_no_points_of_the_one_before() {
