@@ -264,6 +264,28 @@ mod tests {
     }
 
     #[test]
+    fn up_to_so_many_ranks_are_a_star_and_from_so_many_bytes_on_others_are_binary() {
+        let settings = Settings {
+            star_ranks: 2,
+            binary_bytes: 100,
+            ..Settings::default()
+        };
+        let shapes = [(2, 100), (3, 99), (3, 100)].map(|(n, bytes)| settings.shape(n, bytes));
+        use TreeShape::{Binary, Binomial, Star};
+        assert_eq!(shapes, [Star, Binomial, Binary]);
+    }
+
+    #[test]
+    fn a_branch_whose_first_rank_passes_nothing_on_reaches_that_rank_alone() {
+        let branch = [3, 4, 5].map(Rank);
+        let reach = BranchReach::default();
+        assert_eq!(reach.of(&branch), branch);
+        reach.clone().ends_there();
+        assert_eq!(reach.of(&branch), [Rank(3)]);
+        assert_eq!(reach.of(&[]), []);
+    }
+
+    #[test]
     fn a_binomial_tree_of_eight_has_three_rounds() {
         let below = |position| TreeShape::Binomial.below(position, 8).to_vec();
         assert_eq!(below(0), [4, 2, 1]);

@@ -110,6 +110,15 @@ mod tests {
         assert!(!credit.spend(u32::MAX as usize + 1) && credit.spend(MOST) && !credit.spend(1));
     }
 
+    /// Every part of no credit is reached by nothing: word would follow word.
+    #[test]
+    fn who_is_owed_no_word_is_told_none_though_there_is_no_credit() {
+        let mut credit = Credit::new(0);
+        assert!(!credit.arrived(0) && credit.due(ALONG).is_none());
+        assert!(credit.arrived(1));
+        assert_eq!([(); 2].map(|()| credit.due(ALONE)), [Some(1), None]);
+    }
+
     #[test]
     fn a_return_that_goes_back_or_beyond_what_was_sent_is_refused() {
         let mut credit = Credit::new(100);

@@ -360,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_is_full_with_as_many_bytes_as_it_holds() {
+        let bytes = outbox(116, 2).say(TO, 1, &Message::Dry);
+        let mut outbox = outbox(PacketHeader::BYTES + 2 * bytes, 2);
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(next_packet(&mut outbox).is_some());
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(next_packet(&mut outbox).is_none(), "one is under way");
+        outbox.say(TO, 1, &Message::Dry);
+        assert!(next_packet(&mut outbox).is_some());
+        assert_eq!([outbox.sent(TO), outbox.sent(TO)], [1, 2], "of two");
+    }
+
+    #[test]
     fn messages_longer_than_a_packet_arrive_whole_and_in_order() {
         let (mut outbox, mut intake) = (outbox(17, 3), Intake::default());
         let said: Vec<_> = (0..50u64)

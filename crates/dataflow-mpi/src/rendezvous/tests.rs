@@ -124,6 +124,19 @@ fn a_datum_too_long_for_the_transport_comes_in_parts_and_whole() {
 }
 
 #[test]
+fn with_the_first_of_its_data_a_parcel_begins_and_with_no_other() {
+    let mut wanted = Wanted::new(1000, 1000, 9);
+    announce(&mut wanted, 4, 0, &[10, 20]);
+    let tags: Vec<u32> = ask_all(&mut wanted)
+        .iter()
+        .map(|(get, _)| get.tag)
+        .collect();
+    let mut begins = tags.iter().map(|tag| wanted.begins(FROM, *tag).cloned());
+    assert_eq!(begins.next().flatten(), Some(smallvec![4]));
+    assert_eq!(begins.next().flatten(), None);
+}
+
+#[test]
 fn a_parcel_is_complete_with_its_last_datum_in_any_order() {
     let mut wanted = Wanted::new(1000, 1000, 9);
     announce(&mut wanted, 0, 0, &[10, 20, 30]);

@@ -158,6 +158,36 @@ fn a_foreign_packet_an_unknown_kind_and_absurd_counts_are_named() {
 }
 
 #[test]
+fn flags_that_no_activation_has_are_refused_by_number() {
+    let activate = Activate {
+        number: 5,
+        poisoned: false,
+        receipt: false,
+        priority: 0,
+        task: smallvec![1],
+        onward: None,
+        flows: smallvec![],
+    };
+    let mut stream = Vec::new();
+    Message::Activate(activate).encode(9, &mut stream);
+    let body = &mut stream[MessageHeader::BYTES..];
+    // Those with ONWARD say to whom.
+    for flags in (0..=u8::MAX).filter(|flags| flags & 4 == 0) {
+        body[4] = flags;
+        match Message::decode(Kind::Activate, body) {
+            Ok(_) => assert!(flags <= 3, "{flags:#x} is allowed"),
+            Err(error) => assert!(
+                flags > 3
+                    && error
+                        .to_string()
+                        .contains(&format!("the flags {flags:#x} ")),
+                "{error}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn the_document_knows_the_layouts() {
     let mut bytes = Vec::new();
     PacketHeader {

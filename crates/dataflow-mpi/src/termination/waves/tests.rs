@@ -242,3 +242,44 @@ fn parcels_that_stay_under_way_for_too_long_are_lost() {
     let (at, _) = lost.expect("5 were sent and 4 delivered");
     assert!((10..=13).contains(at), "{found:?}");
 }
+
+/// Of what came before it listened a rank has taken in nothing.
+#[test]
+fn no_parcels_are_lost_before_ranks_have_listened_for_that_long() {
+    let (family, mut waves) = (
+        TreePlace::of(Rank(0), 1),
+        Waves::new(Duration::from_secs(1), Duration::from_secs(9)),
+    );
+    let listens = Duration::from_secs(20);
+    let standing = Standing {
+        listens,
+        ..alone(4)
+    };
+    let mut found = (0..50).filter_map(|at| {
+        let next = waves.next(&family, standing, Duration::from_secs(at))?;
+        matches!(next, Next::Lost(_)).then_some(at)
+    });
+    let at = found.next().expect("5 were sent and 4 delivered");
+    assert!((30..=33).contains(&at), "{at}");
+}
+
+/// Nobody else would tell the root.
+#[test]
+fn a_rank_that_has_run_all_its_tasks_hands_on_that_one_below_is_dry_and_again_after_a_while() {
+    let (family, silence) = (TreePlace::of(Rank(2), 4), Duration::from_secs(9));
+    assert!(family.parent.is_some() && family.is_child(Rank(3)));
+    let mut waves = Waves::new(Duration::from_secs(1), silence);
+    let standing = Standing {
+        short: false,
+        ..alone(5)
+    };
+    let mut next = |hears: bool, at| {
+        if hears {
+            waves.hear_dry();
+        }
+        waves.next(&family, standing, Duration::from_secs(at))
+    };
+    assert_eq!(next(false, 1), None);
+    assert_eq!([next(true, 1), next(false, 1)], [Some(Next::Dry), None]);
+    assert_eq!([next(true, 9), next(false, 10)], [None, Some(Next::Dry)]);
+}
