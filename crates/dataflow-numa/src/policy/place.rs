@@ -82,6 +82,18 @@ mod tests {
     }
 
     #[test]
+    fn of_one_node_with_workers_nothing_goes_elsewhere() {
+        let policy = Policy::distance();
+        for (stand_ins, elsewhere) in [(&[0][..], false), (&[0, 0], false), (&[0, 1], true)] {
+            let placer = Placer::new(&policy, stand_ins);
+            assert_eq!(placer.goes_elsewhere(Hint::Initialises, 0), elsewhere);
+            assert_eq!(placer.goes_elsewhere(Hint::Node(1), 0), elsewhere);
+            assert!(!placer.goes_elsewhere(Hint::Node(0), 0));
+            assert!(!placer.goes_elsewhere(Hint::None, 0));
+        }
+    }
+
+    #[test]
     fn an_oblivious_policy_follows_no_hint() {
         let placer = Placer::new(&Policy::oblivious(), &[0, 1]);
         for hint in [Hint::Initialises, Hint::Node(1), Hint::None] {

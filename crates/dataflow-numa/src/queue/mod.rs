@@ -144,7 +144,7 @@ fn from(list: &[usize], turn: usize) -> impl Iterator<Item = usize> + '_ {
 mod tests {
     use super::*;
     use crate::crew::tests::{crew, in_a_row};
-    use crate::policy::{ReadyQueue, Scheduler};
+    use crate::policy::{Reach, ReadyQueue, Scheduler};
     use crate::sleep::Wards;
     use crate::statistics::Counters;
     use dataflow_core::port::{Hint, Ready, Word};
@@ -293,7 +293,82 @@ mod tests {
             };
             assert_eq!([None, Some(false)].map(&mut steals), [None; 2], "{policy}");
             assert_eq!(steals(Some(true)), Some(7), "{policy}");
+            here.push_ready(Ready::new(8, 0).with_hint(Hint::Node(0)));
+            assert_eq!(
+                steals(None),
+                None,
+                "{policy}: it has a task, and waits no more"
+            );
         }
+    }
+
+    /// What workers on so many NUMA nodes do with the queues of `distance`, by the lane of each.
+    fn on_lanes<R>(cores: &[usize], act: impl FnOnce(&Queues, &mut [OpenLane<'_, '_>]) -> R) -> R {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(cores), policy.reach);
+        let wards = Wards::new(&crew, policy.reaches_all());
+        let counters: Vec<_> = (0..crew.n_workers()).map(|_| Counters::new(2)).collect();
+        let kit = |(worker, counters)| Kit::new(worker, &crew, &policy, &wards, counters, &Full);
+        let kits: Vec<Kit> = counters.iter().enumerate().map(kit).collect();
+        let queues = Queues::new(&policy, &crew);
+        let lanes = kits.iter().map(|kit| queues.open(kit, Risen::Free));
+        act(&queues, &mut lanes.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_less_urgent_than_nothing_is_taken_last_by_neighbours_and_thieves() {
+        on_lanes(&[2], |_, lanes| {
+            lanes[0].as_lane().push(1, 0);
+            lanes[1].as_lane().push(2, -5);
+            assert_eq!(lanes[0].as_lane().pop(), Some(1), "its own goes before");
+        });
+        on_lanes(&[1, 1], |_, lanes| {
+            lanes[0].as_lane().push(1, -5);
+            lanes[0].as_lane().push(2, 0);
+            let stolen = [(); 2].map(|()| lanes[1].as_lane().steal());
+            assert_eq!(stolen, [Some(2), Some(1)]);
+        });
+    }
+
+    /// Where tasks lie for their data's sake they stay.
+    #[test]
+    fn a_thief_takes_one_urgent_task_from_another_node_and_leaves_the_rest_there() {
+        let crew = crew(&in_a_row(&[1, 1]), Reach::All);
+        on_lanes(&[1, 1], |queues, lanes| {
+            (1..=4).for_each(|word| lanes[0].as_lane().push(word, 5));
+            assert_eq!(lanes[1].as_lane().steal(), Some(4));
+            assert!(queues.has_words_on(0, &crew) && !queues.has_words_on(1, &crew));
+        });
+    }
+
+    #[test]
+    fn thieves_of_one_node_begin_behind_themselves() {
+        on_lanes(&[3], |_, lanes| {
+            for victim in [0, 2] {
+                lanes[victim].as_lane().push(10 + victim as Word, 0);
+            }
+            assert_eq!(lanes[1].as_lane().steal(), Some(12));
+        });
+    }
+
+    #[test]
+    fn what_lies_on_another_node_is_read_from_afar() {
+        on_lanes(&[1, 1], |_, lanes| {
+            let lane = lanes[1].as_lane();
+            assert_eq!(
+                [0, 1, 9].map(|node| lane.reads(node, 5)),
+                [false, true, false]
+            );
+        });
+    }
+
+    #[test]
+    fn glances_go_round_so_many_neighbours_at_a_time() {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(&[1]), policy.reach);
+        let (wards, counters) = (Wards::new(&crew, true), Counters::new(1));
+        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Full);
+        assert_eq!([(); 4].map(|()| kit.glance(20, 8)), [0, 8, 16, 4]);
     }
 
     struct On(usize);
