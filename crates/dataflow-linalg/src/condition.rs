@@ -286,6 +286,34 @@ mod tests {
         }
     }
 
+    /// [1 −1; −1 1], which takes the first vector to 0: the search ends there.
+    #[test]
+    fn a_matrix_that_deceives_the_search_is_met_by_the_alternating_vector() {
+        let solve = |_: Op, x: &mut [f64]| {
+            let difference = x[0] - x[1];
+            x.copy_from_slice(&[difference, -difference]);
+            Ok::<_, LinalgError>(())
+        };
+        assert_eq!(inverse_norm(2, solve).unwrap(), 2.0);
+    }
+
+    #[test]
+    fn the_sign_of_a_number_has_its_angle_and_of_0_it_is_1() {
+        assert_eq!(sign(c64::new(3.0, -4.0)), c64::new(0.6, -0.8));
+        assert_eq!([sign(-2.0), sign(-0.0), sign(0.5)], [-1.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn what_is_negative_or_not_a_number_is_no_norm() {
+        for norm in [-1.0, f64::NEG_INFINITY, f64::NAN] {
+            let text = expect_norm(norm).unwrap_err().to_string();
+            assert!(text.contains(&format!("is {norm} (must be")), "{text}");
+        }
+        for norm in [0.0, 1e-320, f64::INFINITY] {
+            expect_norm(norm).unwrap();
+        }
+    }
+
     #[test]
     fn what_overflows_is_infinite_and_an_empty_matrix_has_condition_1() {
         let overflows = |_: Op, x: &mut [f64]| {

@@ -158,6 +158,24 @@ mod tests {
         }
     }
 
+    /// What rounding loses, one by one, would be some hundred times as much.
+    #[test]
+    fn a_logarithm_of_many_terms_is_as_exact_as_one_of_few() {
+        let (n, pivot) = (100_000, 3.0f64);
+        let found = Determinant::of_triangle(std::iter::repeat_n(pivot, n));
+        let expected = n as f64 * pivot.ln();
+        let off = (found.log_abs - expected).abs() / expected;
+        assert!(off <= f64::EPSILON, "{found:?}: {off:e}");
+    }
+
+    #[test]
+    fn a_determinant_larger_than_any_number_is_infinite_in_the_part_that_it_has() {
+        let large = Determinant::of_triangle([1e200, -1e200]).value();
+        assert_eq!((large.re, large.im), (f64::NEG_INFINITY, 0.0));
+        let turned = Determinant::of_triangle([c64::new(0.0, 1e200); 3]).value();
+        assert_eq!(turned.im, f64::NEG_INFINITY);
+    }
+
     /// The determinant by LU in tiles of order 2.
     fn by_lu<T: Scalar>(n: usize, entry: impl Fn(usize, usize) -> T + Sync) -> Determinant {
         let a = TiledMatrix::from_fn(Layout::general(n, n, 2).unwrap(), entry);

@@ -133,3 +133,26 @@ fn length<T: Scalar>(r: MatRef<'_, T>, from: usize, j: usize) -> f64 {
             .fold(0.0, |length, x| length.hypot(x.modulus())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order<const N: usize>(rows: [[f64; N]; 3]) -> Vec<usize> {
+        strongest_columns(Backend::Auto, &Tile::from_rows(rows), N)
+    }
+
+    #[test]
+    fn of_equally_long_columns_the_first_is_taken() {
+        let unit = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        assert_eq!(order(unit), [0, 1, 2]);
+        assert_eq!(order([[1.0, 2.0, 0.0, 2.0], [0.0; 4], [0.0; 4]])[..1], [1]);
+    }
+
+    /// Of both nothing was left, by the norms that are only updated.
+    #[test]
+    fn what_is_left_of_nearly_parallel_columns_is_compared_however_little_it_is() {
+        let nearly = [[2.0, 1.0, 1.0], [0.0, 1e-12, 0.0], [0.0, 0.0, 1e-9]];
+        assert_eq!(order(nearly), [0, 2, 1]);
+    }
+}

@@ -617,6 +617,23 @@ fn an_empty_system_has_bounds_of_zero_and_nan_stays_nan() {
     assert_eq!(refused.unwrap_err().name(), "wrong_shape");
 }
 
+/// Its residual over its scale is 0/0.
+#[test]
+fn a_side_of_zeros_is_solved_and_has_bounds() {
+    let a = square::<f64>(Structure::Lower, 5, &PositiveDefinite::new(5, 1));
+    let zeros = || sides::<f64>(5, 1, &|_: usize, _: usize| 0.0);
+    let (b, x) = (zeros(), zeros());
+    let l = square::<f64>(Structure::Lower, 5, &PositiveDefinite::new(5, 1));
+    cholesky::factor(&l, AUTO, &Inline).unwrap();
+    let mut with = |_: Op, x: &TiledMatrix<f64>| cholesky::solve(&l, x, AUTO, &Inline);
+    let found = refine::bounds(&a, (&b, &x), AUTO, &Inline, &mut with).unwrap();
+    let Bounds { forward, backward } = found[0];
+    assert!(
+        (0.0..=1.0).contains(&backward) && forward < 1e-290,
+        "{found:?}"
+    );
+}
+
 /// Nothing of X is stored, but what is the largest in a column took 8 bytes for each.
 #[test]
 fn an_empty_system_of_2_to_the_60_sides_is_solved_and_its_bounds_are_refused() {
@@ -694,6 +711,12 @@ fn further_sides_may_be_as_small_as_the_smallest_numbers() {
         let x = |i, j| b.get(i, j).unwrap();
         assert_eq!([x(0, 0), x(1, 0)], [7.0 * unit, -10.0 * unit]);
         assert_eq!([x(0, 1), x(1, 1)], [1.0, 2.0]);
+        // X = 0 leaves so little that no correction would make it less.
+        let b = sides::<f64>(2, 1, &|_: usize, _: usize| 2.0 * unit);
+        factors
+            .solve(&a, Op::NoTranspose, &b, AUTO, &Inline)
+            .unwrap();
+        assert_eq!(b.get(0, 0), Some(unit));
     }
 }
 

@@ -809,3 +809,35 @@ fn columns_nearly_as_long_as_the_largest_number_count() {
         "{refused}"
     );
 }
+
+#[test]
+fn of_a_triangle_in_tiles_and_with_phases_the_same_is_found() {
+    let entry = |i: usize, j: usize| {
+        let entry: f64 = Random::new(7).entry(i, j);
+        if i <= j { entry + 0.5 } else { 0.0 }
+    };
+    let (n, how) = (9, (Compare::AsTheyAre, 1e-12));
+    let whole = Tile::from_fn(
+        n,
+        n,
+        Format::ColumnMajor,
+        &(Arc::new(Heap) as Arc<dyn Memory>),
+        entry,
+    );
+    let expected = leading_of_tile(&whole, how);
+    let phase = |turn: usize| c64::from_polar(1.0, turn as f64);
+    for nb in [2, 4, 9] {
+        let turned = |i: usize, j: usize| phase(i) * entry(i, j) * phase(3 * j);
+        let turned = TiledMatrix::from_fn(Layout::general(n, n, nb).unwrap(), turned);
+        let (found, _) = leading(&turned, how, &Inline).unwrap();
+        assert_eq!(found.rank, expected.rank);
+        let ratios = [
+            found.smallest / expected.smallest,
+            found.largest / expected.largest,
+        ];
+        assert!(
+            ratios.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9),
+            "{nb}: {found:?}"
+        );
+    }
+}
