@@ -372,3 +372,54 @@ fn a_run_that_is_cancelled_with_tasks_left_tells_no_failure_that_may_not_be_the_
         }
     }
 }
+
+/// Task 0 makes two ready: 1, which reads a datum, and then 2, which reads none and is more urgent.
+struct Two(Store<Placed>);
+
+const DATUM: usize = 0;
+const AFTER: usize = 1;
+
+impl TaskSpace for Two {
+    type Task = u64;
+    type Datum = Placed;
+
+    fn describe(&self, about: &mut Description) {
+        about.name("two");
+        about.class("Task").optional("DATUM").order("AFTER");
+    }
+
+    fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+        0..3
+    }
+
+    fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+        if task == 1 {
+            from.home(DATUM, &self.0, 0);
+        }
+        if task > 0 {
+            from.task(AFTER, 0, AFTER);
+        }
+    }
+
+    fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+        if task == 0 {
+            to.task(AFTER, 1, AFTER);
+            to.task(AFTER, 2, AFTER);
+        }
+    }
+
+    fn priority(&self, task: u64) -> i64 {
+        task as i64
+    }
+
+    fn run(&self, _: u64, _: &mut Flows<'_, Placed>) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_task_that_gives_way_to_a_more_urgent_one_is_queued_with_the_place_of_its_own_data() {
+    let space = Two(Store::new("placed", [Placed(0)]));
+    let (queued, ..) = told(|on| run(&space, on).unwrap());
+    assert_eq!(queued, [(Some(0), Some(0), 1)]);
+}

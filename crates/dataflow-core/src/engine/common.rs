@@ -183,3 +183,35 @@ impl<K: Ord> Common<K> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::port::{Context, Inline};
+
+    /// What a run that was cancelled before all its tasks had run ends with.
+    fn cancelled(fails: impl FnOnce(&Common<u64>)) -> Kind {
+        let common = Common::new(Arc::new(Ledger::new(1, 3, false)), None);
+        fails(&common);
+        let monitor = Monitor::new();
+        monitor.cancel();
+        let on = Context::new(&Inline).watched_by(&monitor);
+        let ended = common.ended(false, &on);
+        ended.map_err(|failure| failure.error.kind()).unwrap_err()
+    }
+
+    #[test]
+    fn of_a_run_that_was_cancelled_what_stopped_it_is_told_and_no_body_that_failed() {
+        let error = |kind| Error::new(kind, None, "as told");
+        assert_eq!(cancelled(|_| ()), Kind::Cancelled);
+        let fails = |run: &Common<u64>| run.note(1, error(Kind::TaskFailed));
+        assert_eq!(cancelled(fails), Kind::Cancelled);
+        let stops = |run: &Common<u64>| run.stop(error(Kind::TaskPanicked));
+        assert_eq!(cancelled(stops), Kind::TaskPanicked);
+        let both = |run: &Common<u64>| {
+            fails(run);
+            stops(run);
+        };
+        assert_eq!(cancelled(both), Kind::TaskPanicked);
+    }
+}

@@ -369,3 +369,63 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::error::TaskError;
+    use crate::port::Inline;
+    use crate::rank::Rank;
+    use crate::run;
+    use crate::space::{Description, Flows, Inputs};
+    use UnmadeTask::{Look, Make};
+
+    crate::task_names! {
+        /// One is to make a datum, for the other and for home.
+        enum UnmadeTask { Make {}, Look {} }
+    }
+
+    struct Unmade(Store<u64>);
+
+    impl TaskSpace for Unmade {
+        type Task = UnmadeTask;
+        type Datum = u64;
+
+        fn describe(&self, about: &mut Description) {
+            about.name("unmade");
+            about.class("Make").new_flow("MADE");
+            about.class("Look").read("MADE");
+        }
+
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = UnmadeTask> + Send {
+            [Make {}, Look {}].into_iter()
+        }
+
+        fn inputs(&self, task: UnmadeTask, from: &mut impl Inputs<Self>) {
+            if let Look {} = task {
+                from.task(0, Make {}, 0);
+            }
+        }
+
+        fn successors(&self, task: UnmadeTask, to: &mut impl Successors<Self>) {
+            if let Make {} = task {
+                to.task(0, Look {}, 0);
+                to.home(0, &self.0, 0);
+            }
+        }
+
+        fn run(&self, task: UnmadeTask, _: &mut Flows<'_, u64>) -> Result<(), TaskError> {
+            assert_eq!(task, Make {}, "what has no input is skipped");
+            Err("there is no such row".into())
+        }
+    }
+
+    /// Not that a flow is empty, which is so of every task that fails before it has made its datum.
+    #[test]
+    fn a_task_that_fails_before_it_has_made_its_datum_is_told_with_its_own_text() {
+        let error = run(&Unmade(Store::empty("made", 1)), &Inline).unwrap_err();
+        let (kind, text) = (Kind::TaskFailed, "there is no such row");
+        assert_eq!((error.kind(), error.message()), (kind, text));
+        assert_eq!(error.task(), Some("Make"));
+    }
+}

@@ -151,6 +151,42 @@ impl<P: Recursive> Drop for Frame<P> {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::error::TaskError;
+    use crate::recursion::Call;
+
+    struct PairOfCalls;
+
+    impl Recursive for PairOfCalls {
+        type Argument = ();
+        type Value = u64;
+
+        fn call(&self, (): ()) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(0))
+        }
+    }
+
+    /// A join may count on as many values as it has forked calls.
+    #[test]
+    fn values_are_joined_in_the_order_of_their_calls_and_only_if_all_have_one() {
+        let of = |brought: [(usize, Option<u64>); 2]| {
+            let join = |values: Vec<u64>| 10 * values[0] + values[1];
+            let first = Frame::<PairOfCalls>::fork(Above::nothing(), 2, Box::new(join), None);
+            let mut joins = 0;
+            let brought = brought.map(|(at, value)| first.at(at).bring(value, || joins += 1));
+            assert_eq!(brought[0], None, "the other is missing");
+            (brought[1], joins)
+        };
+        assert_eq!(of([(1, Some(2)), (0, Some(1))]), (Some(Some(12)), 1));
+        for one in [(0, Some(1)), (0, None)] {
+            assert_eq!(of([one, (1, None)]), (Some(None), 0));
+            assert_eq!(of([(1, None), one]), (Some(None), 0));
+        }
+    }
+}
+
 /// Run with `RUSTFLAGS="--cfg loom" cargo test -p dataflow-core --release --lib loom`.
 #[cfg(all(test, loom))]
 mod loom_models {

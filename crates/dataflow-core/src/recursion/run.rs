@@ -307,3 +307,17 @@ impl<P: Recursive> RecursionRun<'_, P> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_is_shown_whole_up_to_so_many_forks() {
+        let shown = |depth| format!("{:?}", CallPath(vec![1; depth]));
+        assert_eq!((&*shown(0), &*shown(2)), ("call", "call 1.1"));
+        let whole = shown(SHOWN);
+        assert!(whole.ends_with(".1"), "{whole}");
+        assert_eq!(shown(SHOWN + 1), format!("{whole} … (65 deep)"));
+    }
+}

@@ -381,6 +381,32 @@ mod tests {
         }
     }
 
+    /// A chain of ten calls, below which each forks into two.
+    struct Stem;
+
+    impl Recursive for Stem {
+        type Argument = u64;
+        type Value = u64;
+
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            let below = vec![n + 1; if n < 10 { 1 } else { 2 }];
+            Ok(Call::fork(below, |values| values.into_iter().sum()))
+        }
+    }
+
+    #[test]
+    fn however_slow_calls_are_every_rank_has_one() {
+        for seat in seats(4) {
+            let top = Top::unfold(&Stem, 0, seat, || Duration::ZERO, |_, _| Ok(0)).unwrap();
+            assert!(
+                top.n_open() >= 4,
+                "{} calls, {} open",
+                top.n_calls,
+                top.n_open()
+            );
+        }
+    }
+
     #[test]
     fn ranks_ask_after_the_first_call_that_has_its_value() {
         let mut asked = 0;

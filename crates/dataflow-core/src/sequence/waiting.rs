@@ -224,7 +224,7 @@ impl<H: Held> Waiting<H> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::cell::Cell;
-    use super::super::kept::{Commute, Kept};
+    use super::super::kept::{Commute, Kept, Read, Write};
     use super::*;
 
     /// The first access that a task still waits for is found whatever the shape of the set, and the
@@ -249,6 +249,35 @@ mod tests {
                 assert_eq!(seen, expected, "{n} from {first}");
             }
         }
+    }
+
+    #[test]
+    fn of_several_data_that_are_named_twice_the_first_that_comes_again_is_told() {
+        let [a, b] = [0, 1].map(Cell::new);
+        let of = |cell| Kept::<i32, Write>::new(cell);
+        let mut task = Waiting::new(vec![of(&b), of(&a), of(&a), of(&b), of(&a)]);
+        assert!(matches!(task.insert(), Err(Twice(1, 2))));
+    }
+
+    #[test]
+    fn a_task_that_fails_spoils_what_it_was_to_change_and_nothing_that_it_looked_at() {
+        let [seen, changed, added] = [0, 1, 2].map(Cell::new);
+        let held = (
+            Kept::<i32, Read>::new(&seen),
+            Kept::<i32, Write>::new(&changed),
+            Kept::<i32, Commute>::new(&added),
+        );
+        let mut fails = Waiting::new(held);
+        fails.insert().unwrap();
+        let next = [&seen, &changed, &added].map(|cell| {
+            let mut task = Waiting::new(Kept::<i32, Write>::new(cell));
+            task.insert().unwrap();
+            task
+        });
+        let mut woken = Woken::new();
+        assert!(matches!(fails.advance(&mut woken), Wait::Over));
+        fails.finish(true, &mut woken);
+        assert_eq!(next.map(|task| task.is_spoilt()), [false, true, true]);
     }
 
     /// A task that was woken because it may commute, and then waits elsewhere, wakes the next one in

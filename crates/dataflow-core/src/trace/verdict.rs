@@ -546,6 +546,20 @@ mod tests {
         let found = of_ranks(vec![early, late]);
         let expected = "The ranks end unevenly: rank 0 after 160 ns, rank 1 after 1.0 µs; workers are done before others 42 % of their time.";
         assert_eq!(found, expected);
+        let late = ran(0, &[(0, 160), (250, 400), (500, 650), (850, 1000)], |_| 0);
+        let early = ran(1, &[(0, 160)], |begin| begin);
+        let found = of_ranks(vec![late, early]);
+        let expected = "The ranks end unevenly: rank 1 after 160 ns, rank 0 after 1.0 µs;";
+        assert!(found.starts_with(expected), "{found}");
+        // Longer than for nothing ready, which is much too.
+        let early = ran(0, &[(0, 150), (250, 350)], |begin| begin);
+        let late = ran(
+            1,
+            &[(0, 150), (300, 450), (600, 750), (860, 960)],
+            |begin| begin,
+        );
+        let found = of_ranks(vec![early, late]);
+        assert!(found.starts_with("What is urgent runs late"), "{found}");
     }
 
     /// A chain of tiny tasks, at whose end nobody got a core for a while, was told that what is urgent runs
