@@ -27,7 +27,7 @@
 
 use super::layout::{Layout, Structure};
 use super::norm::{Extent, Sums, larger};
-use super::tiled::gather;
+use super::tiled::{gather, zeros};
 use super::{Entries, TiledMatrix};
 use crate::error::MatrixError;
 use crate::scalar::{Scalar, smallest_normal};
@@ -144,15 +144,15 @@ impl<'a, T: Scalar, A: Entries<T>, B: Entries<T>> SolveCheck<'a, T, A, B> {
     pub fn part(&self, part: usize) -> SolvePart {
         let rows = self.layout.row_range(part);
         let (m, n, n_rhs) = (rows.len(), self.layout.rows(), self.sides.cols());
-        let mut rest = vec![T::zero(); m * n_rhs];
-        let mut of_x = vec![T::zero(); m * n_rhs];
+        let mut rest = zeros(m, n_rhs);
+        let mut of_x = zeros(m, n_rhs);
         let columns = rest.chunks_exact_mut(m.max(1));
         for ((col, rest), of_x) in columns.enumerate().zip(of_x.chunks_exact_mut(m.max(1))) {
             self.b.column(rows.clone(), col, rest);
             of_x.copy_from_slice(&self.x[col * n..][rows.clone()]);
         }
         let x = Sums::of_block(&of_x, m, n_rhs, Extent::Whole).columns;
-        let mut a = vec![0.0; n];
+        let mut a = zeros(n, 1);
         let (mut block, mut of_x) = (Vec::new(), Vec::new());
         for k in 0..self.layout.nt() {
             let inner = self.layout.col_range(k);
@@ -333,6 +333,7 @@ mod tests {
     use super::*;
     use crate::matrix::generate::Random;
     use crate::scalar::{c32, c64};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn a_nan_is_below_no_bound() {
@@ -350,6 +351,18 @@ mod tests {
             let expected = format!("the solution is stored as Lower, {n} x {n} (must be General)");
             assert_eq!(refused.to_string(), expected);
         }
+    }
+
+    /// The allocator ended the process.
+    #[test]
+    fn sums_of_more_columns_than_memory_holds_are_refused_by_their_number() {
+        let layout = Layout::general(1 << 50, 0, 1 << 48).unwrap();
+        let (none, one) = (TiledMatrix::zeros(layout), |_: usize, _: usize| 1.0);
+        let check = SolveCheck::new(&one, Structure::General, &none, &none).unwrap();
+        let judged = catch_unwind(AssertUnwindSafe(|| check.part(0)));
+        let text = *judged.unwrap_err().downcast::<String>().unwrap();
+        let told = "there is no memory for 281474976710656 × 1 entries";
+        assert!(text.starts_with(told), "{text}");
     }
 
     #[test]

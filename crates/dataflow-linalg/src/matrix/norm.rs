@@ -16,7 +16,7 @@ pub use across::norm;
 pub(crate) use across::{Measure, entries, infinity_norm, peaks};
 
 use super::layout::Structure;
-use super::tiled::column_major;
+use super::tiled::{column_major, zeros};
 use super::{Tile, TiledMatrix};
 use crate::error::{NotFinite, TileError};
 use crate::scalar::Scalar;
@@ -87,10 +87,13 @@ pub struct Sums {
 
 impl Sums {
     /// Zeros for `rows × cols`.
+    ///
+    /// # Panics
+    /// If there is no memory for them.
     pub fn new(rows: usize, cols: usize) -> Self {
         Sums {
-            columns: vec![0.0; cols],
-            rows: vec![0.0; rows],
+            columns: zeros(cols, 1),
+            rows: zeros(rows, 1),
         }
     }
 

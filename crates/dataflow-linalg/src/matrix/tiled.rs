@@ -510,9 +510,16 @@ pub(crate) fn zero_entries<T: Scalar>(buffer: &mut Vec<T>, rows: usize, cols: us
     buffer.resize(length, T::zero());
 }
 
+/// The same in a vector of their own.
+pub(crate) fn zeros<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
+    let mut zeros = Vec::new();
+    zero_entries(&mut zeros, rows, cols);
+    zeros
+}
+
 fn no_memory<T>(rows: usize, cols: usize) -> ! {
     let bytes = rows as u128 * cols as u128 * size_of::<T>() as u128;
-    panic!("there is no memory for a copy of {rows} × {cols} entries ({bytes} bytes)")
+    panic!("there is no memory for {rows} × {cols} entries ({bytes} bytes)")
 }
 
 /// The elements of a tile, column-major without gaps: in place if they lie so, otherwise copied
@@ -706,7 +713,7 @@ mod tests {
         let vacant = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
         let filled = catch_unwind(AssertUnwindSafe(|| vacant.fill_tile(0, 0, &number)));
         let text = *filled.unwrap_err().downcast::<String>().unwrap();
-        let told = "there is no memory for a copy of 8388608 × 8388608 entries";
+        let told = "there is no memory for 8388608 × 8388608 entries";
         assert!(text.starts_with(told), "{text}");
     }
 

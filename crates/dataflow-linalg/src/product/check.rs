@@ -16,7 +16,7 @@ use crate::error::LinalgError;
 use crate::kernel::Backend;
 use crate::matrix::check::{BlockView, Form, Rounding, backward_error, subtract};
 use crate::matrix::norm::{Norm, norm};
-use crate::matrix::tiled::gather;
+use crate::matrix::tiled::{gather, zeros};
 use crate::matrix::{EachTile, Entries, Layout, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
@@ -100,7 +100,7 @@ pub fn defect<T: Scalar>(
     let each = EachTile::new("defect", c.layout(), |i, j| {
         let tile = c.tile_at(i, j)?;
         let (rows, cols) = (tile.rows(), tile.cols());
-        let mut difference = vec![T::zero(); rows * cols];
+        let mut difference = zeros(rows, cols);
         tile.write_column_major(&mut difference, rows.max(1));
         let (mut of_row, mut of_column) = (Vec::new(), Vec::new());
         for k in 0..left.nt() {

@@ -3,7 +3,7 @@
 use super::{Field, Storage, Symmetry, WriteError};
 use crate::matrix::{Structure, TiledMatrix};
 use crate::scalar::Scalar;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
 /// Writes a matrix whose tiles are all on this rank.
@@ -108,7 +108,9 @@ fn for_each_entry<T: Scalar>(
     for j in 0..a.nt() {
         let cols: Range<usize> = a.col_range(j);
         strip.clear();
-        strip.resize(m * cols.len(), T::zero());
+        let length = m * cols.len();
+        strip.try_reserve_exact(length).map_err(io::Error::from)?;
+        strip.resize(length, T::zero());
         a.write_strip(j, &mut strip, m)?;
         for (col, column) in cols.zip(strip.chunks_exact(m.max(1))) {
             let first = match symmetry {
@@ -155,7 +157,6 @@ mod tests {
     use dataflow_core::port::Heap;
     use proptest::prelude::*;
     use std::error::Error;
-    use std::io;
     use std::sync::Arc;
 
     fn written<T: Scalar>(
