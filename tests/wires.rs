@@ -15,7 +15,9 @@ use hosts::{ADDRESSES, Hosts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -643,6 +645,23 @@ fn ranks_started_by_hand_find_each_other_and_rank_0_alone_speaks() {
         "{}",
         said(&output)
     );
+}
+
+/// They were variables that are not set: any port was taken.
+#[test]
+fn what_a_rank_by_hand_cannot_read_in_its_environment_is_refused_by_name() {
+    for (name, told) in [
+        ("DATAFLOW_PORTS", "DATAFLOW_PORTS is \"4\u{fffd}\""),
+        ("DATAFLOW_TOKEN", "DATAFLOW_TOKEN is wrong"),
+    ] {
+        let arguments = "--n 10 --rank 0 --peers 127.0.0.1:1,127.0.0.1";
+        let mut command = command(example("cholesky"), arguments);
+        command.envs([token()]);
+        command.env(name, OsStr::from_bytes(b"4\xff"));
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{name}");
+        assert!(said(&output).contains(told), "{name}: {}", said(&output));
+    }
 }
 
 /// What is measured for people alone told each rank's own number of workers, and ended in `parameters_differ`

@@ -22,10 +22,15 @@ type PingPong<'a> = Box<dyn FnMut(&[u8], &mut dyn FnMut(&[u8])) + 'a>;
 
 fn main() -> Result<(), Error> {
     #[cfg(feature = "mpi")]
-    if dataflow_mpi::start::Launched::of(|name| std::env::var(name).ok())?.is_some() {
+    if dataflow_mpi::start::Launched::of(variable)?.is_some() {
         return over_mpi();
     }
     over_sockets()
+}
+
+/// One that is not Unicode has its wrong places marked, and so is refused by name.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// Runs all kinds in turns, and prints on rank 0.
@@ -94,7 +99,7 @@ fn over_sockets() -> Result<(), Error> {
         patience: Duration::from_secs(60),
         ..Settings::default()
     };
-    let (transports, _others) = match Seat::of(|name| std::env::var(name).ok())? {
+    let (transports, _others) = match Seat::of(variable)? {
         Some(seat) => (seat.take(&settings)?, None),
         None => {
             let (tcp, others) = dataflow_mpi::start::start(2, &settings)?;

@@ -245,7 +245,7 @@ pub fn run_alone<Own: Args>(
     example: &Example,
     body: impl FnOnce(&Settings<Own>, &mut Outcome) -> Ended,
 ) -> ExitCode {
-    let launched = Launched::of(|variable| std::env::var(variable).ok());
+    let launched = Launched::of(settings::variable);
     if matches!(launched, Ok(Some(launched)) if launched.rank > Rank(0)) {
         return ExitCode::SUCCESS;
     }

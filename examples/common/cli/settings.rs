@@ -371,7 +371,7 @@ impl Flags {
 
 /// How many ranks a launcher has started: one where there is none.
 fn launched() -> Result<usize, dataflow::Error> {
-    let launched = Launched::of(|name| std::env::var(name).ok())?;
+    let launched = Launched::of(variable)?;
     Ok(launched.map_or(1, |launched| launched.n_ranks))
 }
 
@@ -739,7 +739,6 @@ impl Flags {
 
     /// Which rank this process was to become, as far as it was told.
     pub(super) fn own_rank(&self) -> Rank {
-        let variable = |name: &str| std::env::var(name).ok();
         let seat = || Seat::rank_of(variable);
         let launched = || Launched::rank_of(variable);
         let rank = self.rank.map(Rank);
@@ -758,14 +757,14 @@ impl Flags {
                 Seat::hosts(&std::fs::read_to_string(file).map_err(unread)?)
             }
         };
-        let token = Seat::token(|name| std::env::var(name).ok())?;
+        let token = Seat::token(variable)?;
         let mut seat = Seat::among(&hosts, Rank(rank), token)?;
         if let Some(listen) = self.listen {
             seat.listen = vec![listen];
         }
         seat.ports = match &self.ports {
             Some(ports) => Some(ports.clone()),
-            None => Seat::ports(|name| std::env::var(name).ok())?,
+            None => Seat::ports(variable)?,
         };
         Ok(Some(seat))
     }
@@ -790,9 +789,15 @@ impl Flags {
     }
 }
 
+/// A variable of the environment. One that is not Unicode has its wrong places marked, so that whoever reads
+/// it refuses it by name: left out, it would be one that is not set.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 /// What a variable of the environment says, if it says something.
-fn said<T: FromStr>(variable: &str) -> Option<T> {
-    std::env::var(variable).ok()?.parse().ok()
+fn said<T: FromStr>(name: &str) -> Option<T> {
+    variable(name)?.parse().ok()
 }
 
 /// A file that a trace can be written to.

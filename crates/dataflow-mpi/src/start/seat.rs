@@ -23,7 +23,8 @@ pub(super) const AGAIN: &[u8] = b"again";
 /// The token is never part of a command line, where everybody on the machine could read it.
 ///
 /// # Examples
-/// What the environment of a rank says; `std::env::var(name).ok()` reads that of this process:
+/// What the environment of a rank says; `std::env::var_os(name)?.to_string_lossy()` reads that of this process,
+/// with marks where it is not Unicode, which are refused by the variable's name:
 /// ```
 /// use dataflow_mpi::start::Seat;
 ///
