@@ -8,9 +8,12 @@ mod told;
 use applications::nas_ft;
 use applications::nas_ft::problem::{Extent, Problem, Random};
 use applications::nas_ft::published::Class;
-use applications::nas_ft::space::Transforms;
+use applications::nas_ft::space::{Task, Transforms};
 use common::variant::{Base, Ideal};
-use dataflow::core::port::{Heap, Shuffled};
+use dataflow::core::port::{Context, Executor, Heap, Inline, Shuffled};
+use dataflow::core::run;
+use dataflow::core::space::TaskName;
+use dataflow::core::trace::Tracer;
 use dataflow::linalg::scalar::c64;
 use dataflow::prelude::*;
 use edges::every_edge_counts;
@@ -49,6 +52,62 @@ fn both_ends_of_every_edge_agree_in_every_variant() {
 fn each_end_of_an_edge_that_is_wrong_is_found() {
     every_edge_counts(&transforms([4, 4, 4], 3, [2, 3], 1), 1);
     every_edge_counts(&Base::new(&transforms([4, 4, 4], 3, [2, 2], 2)), 2);
+}
+
+/// The tasks of a run on one thread, in the order in which they ran.
+fn order(space: &Transforms, on: &dyn Executor) -> Vec<Task> {
+    let tracer = Tracer::new(1 << 16);
+    run(space, &Context::new(on).traced_by(&tracer)).unwrap();
+    let [trace] = &tracer.take()[..] else {
+        panic!("one run");
+    };
+    let slices = trace.ranks[0].slices.iter();
+    slices.map(|slice| Task::unpack(slice.task)).collect()
+}
+
+/// Steps hold memory: that none is far ahead is said by edges alone, which no number depends on.
+#[test]
+fn no_step_begins_before_the_checksum_of_the_second_before_it() {
+    let mut ahead = 0;
+    for seed in 0..20 {
+        let mut summed = 0;
+        for task in order(&transforms([4, 3, 4], 7, [2, 3], 1), &Shuffled::new(seed)) {
+            match task {
+                Task::Evolve { t, q } => {
+                    assert!(
+                        t <= summed + 2,
+                        "seed {seed}: Evolve {t}, {q} after {summed}"
+                    );
+                    ahead += usize::from(t == summed + 2);
+                }
+                Task::Sum { t } => summed = summed.max(t),
+                _ => {}
+            }
+        }
+    }
+    assert!(ahead > 0, "steps do not overlap");
+}
+
+/// With each `Evolve` before all `Back` less communication was hidden.
+#[test]
+fn earlier_steps_are_more_urgent_and_back_takes_turns_with_the_next_evolve() {
+    let space = transforms([4, 3, 4], 7, [2, 3], 1);
+    let urgency = |task| space.priority(task);
+    for t in 1..7 {
+        for (p, q) in (0..2).flat_map(|p| (0..3).map(move |q| (p, q))) {
+            let back = urgency(Task::Back { t, p });
+            assert_eq!(back, urgency(Task::Evolve { t: t + 1, q }));
+            assert!(back > urgency(Task::Sum { t }));
+            assert!(urgency(Task::Sum { t }) > urgency(Task::Back { t: t + 1, p }));
+        }
+    }
+    let steps = order(&space, &Inline)
+        .into_iter()
+        .filter_map(|task| match task {
+            Task::Back { t, .. } => Some(t),
+            _ => None,
+        });
+    assert!(steps.is_sorted(), "a worker alone goes back step by step");
 }
 
 #[test]
@@ -121,7 +180,7 @@ fn the_checksums_of_classes_a_and_b_are_the_published_ones() {
 fn any_length_is_transformed_as_the_definition_says() {
     let extent @ [nx, ny, nz] = [6, 5, 7];
     let space = transforms(extent, 2, [3, 2], 1);
-    dataflow::core::run(&space, &Shuffled::new(1)).unwrap();
+    run(&space, &Shuffled::new(1)).unwrap();
     let mut u = vec![c64::default(); nx * ny * nz];
     for (z, plane) in u.chunks_exact_mut(nx * ny).enumerate() {
         space.problem.fill(z, plane);
