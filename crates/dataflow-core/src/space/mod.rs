@@ -49,6 +49,7 @@ pub(crate) use name::number_of;
 use crate::data::Datum;
 use crate::error::TaskError;
 use crate::rank::Rank;
+use std::any::type_name;
 use std::iter;
 
 /// A parameterised set of tasks and the edges between them.
@@ -93,7 +94,7 @@ pub trait TaskSpace: Sync + Sized {
     /// are better of different classes.
     fn describe(&self, about: &mut Description);
 
-    /// The tasks placed on a rank, lazily, in any order.
+    /// The tasks placed on a rank, lazily, in any order. The list must have an end.
     fn tasks(&self, on: Rank) -> impl Iterator<Item = Self::Task> + Send;
 
     /// Where each flow of a task comes from: another task's flow, or home.
@@ -140,12 +141,18 @@ pub trait TaskSpace: Sync + Sized {
         })
     }
 
-    /// How many tasks a rank has. By default they are counted one by one.
+    /// How many tasks a rank has. By default they are counted one by one, up to 2³² of them.
+    ///
+    /// # Panics
+    /// By default if more are listed: the list may have no end.
     fn count(&self, on: Rank) -> u64 {
         let mut n = 0;
         // Iterators inside of iterators would be compiled once more, for `count`.
         for _ in self.tasks(on) {
             n += 1;
+            if n > MOST_COUNTED {
+                too_many_to_count(type_name::<Self>(), on);
+            }
         }
         n
     }
@@ -177,6 +184,17 @@ pub trait TaskSpace: Sync + Sized {
     fn spelling(&self) -> Spelling {
         Spelling::of::<Self::Task>()
     }
+}
+
+/// Tasks of a rank that are counted one by one. A few seconds, so that a list without an end is told.
+const MOST_COUNTED: u64 = if cfg!(test) { 1 << 16 } else { 1 << 32 };
+
+#[cold]
+fn too_many_to_count(space: &str, on: Rank) -> ! {
+    panic!(
+        "`tasks` of {space} lists more than {MOST_COUNTED} tasks on {on} (the list must have an end; a space \
+         with so many needs a method `count`)"
+    )
 }
 
 /// Selects the tasks that a space places on a rank: write [`TaskSpace::tasks`] with it, from an
@@ -220,4 +238,42 @@ pub fn placed<S: TaskSpace>(
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use crate::port::Inline;
+    use std::panic::catch_unwind;
+
+    struct Endless;
+
+    impl TaskSpace for Endless {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Task");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            (0..3).cycle()
+        }
+        fn inputs(&self, _: u64, _: &mut impl Inputs<Self>) {}
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+
+    /// They were counted for ever.
+    #[test]
+    fn a_list_of_tasks_without_an_end_is_told_before_it_runs() {
+        let told = "Endless lists more than 65536 tasks on rank 0 (the list must have an end";
+        let error = crate::run(&Endless, &Inline).unwrap_err();
+        assert_eq!(error.kind(), Kind::TaskPanicked);
+        assert!(error.message().contains(told), "{error}");
+        let verified = catch_unwind(|| verify(&Endless, 1)).unwrap_err();
+        let text = verified.downcast::<String>().unwrap();
+        assert!(text.contains(told), "{text}");
+    }
 }
