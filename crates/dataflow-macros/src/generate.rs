@@ -236,6 +236,7 @@ impl Analysed<'_> {
             .iter()
             .filter(|function| !is_added(&function.sig.ident));
         let (start, _, end) = generics.split_for_impl();
+        let carries = self.carries();
         Ok(quote_spanned! {*site=>
             #(#impl_attributes)*
             #[allow(clippy::unnecessary_cast, clippy::useless_conversion, clippy::needless_borrow)]
@@ -243,10 +244,27 @@ impl Analysed<'_> {
             impl #start #root::space::TaskSpace for #of #end {
                 type Task = #task;
                 type Datum = #datum;
+                #carries
                 #(#parts)*
                 #(#verbatim)*
             }
         })
+    }
+
+    /// Whether edges carry data is said where a body names one: it gets it whatever its size.
+    fn carries(&self) -> Option<TokenStream> {
+        let lends = |(number, statement, _): (usize, &Statement, _)| {
+            (0..statement.accesses.len()).any(|at| self.lent(number, at).is_some())
+        };
+        let site = self.space.site;
+        let lends = self.statements().any(lends);
+        lends.then(|| quote_spanned!(site=> const CARRIES: bool = true;))
+    }
+
+    /// What a body calls the datum that it gets by an access, if it gets one.
+    fn lent(&self, number: usize, at: usize) -> Option<&Ident> {
+        let name = self.lowered.statements[number].accesses[at].name.as_ref();
+        name.filter(|_| !self.family(number, at).is_order)
     }
 
     /// The functions to which is added are written without generics, for their heads are the macro's.
@@ -357,10 +375,7 @@ impl Analysed<'_> {
             .statements()
             .map(|(number, statement, derived)| {
                 let flows = self.flows(number);
-                let name = |at: usize| {
-                    let name = statement.accesses[at].name.as_ref();
-                    name.filter(|_| !self.family(number, at).is_order)
-                };
+                let name = |at: usize| self.lent(number, at);
                 let named = flows.iter().any(|&at| name(at).is_some());
                 let nothing = Ident::new("_", site);
                 let slots: Vec<&Ident> = flows

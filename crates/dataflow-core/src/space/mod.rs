@@ -80,7 +80,8 @@ pub trait TaskSpace: Sync + Sized {
     /// The name of a task: a class and its parameters; see [`task_names!`](crate::task_names).
     type Task: TaskName;
     /// The type of the data that flow along the edges. If it has no size, as `()`, edges only order tasks:
-    /// bodies get no flows, and nothing is taken from home or brought there.
+    /// bodies get no flows, and nothing is taken from home or brought there (but where a body of a
+    /// [`task_space!`](crate::task_space!) names a datum, it gets it).
     type Datum: Datum;
 
     /// Whether edges carry data: what this library lends to bodies itself it lends whatever its size.

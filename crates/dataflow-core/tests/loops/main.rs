@@ -891,3 +891,49 @@ fn a_condition_is_right_for_the_last_numbers_there_are() {
         assert_eq!(sources.0, Vec::from_iter(source), "{i}");
     }
 }
+
+// ── Data without size ────────────────────────────────────────────────────────────────────────────
+
+#[derive(Clone, Debug, PartialEq)]
+struct Token;
+impl Datum for Token {}
+
+struct Passed<'a> {
+    tokens: &'a Store<Token>,
+    n: u32,
+    sum: Mutex<u32>,
+}
+
+task_space! {
+    enum PassedTask;
+
+    impl<'a> TaskSpace for Passed<'a> {
+        type Datum = Token;
+        let n = self.n;
+        data X[i] where i < n in self.tokens at i;
+        data Made[i];
+
+        for i in 0..n { Make { i }: update x = X[i], new made = Made[i] => made.put(x.clone()); }
+        for i in 1..n {
+            Use { i }: read before = Made[i - 1], update x = X[i] => {
+                *x = before.clone();
+                *self.sum.lock().unwrap() += i;
+            }
+        }
+    }
+}
+
+/// Its bodies were told that they get no flows.
+#[test]
+fn bodies_get_the_data_that_they_name_even_those_without_size() {
+    let tokens = Store::new("tokens", vec![Token; 4]);
+    let space = Passed {
+        tokens: &tokens,
+        n: 4,
+        sum: Mutex::new(0),
+    };
+    verify(&space, 1).unwrap();
+    let report = run(&space, &Inline).unwrap();
+    assert_eq!((report.tasks, *space.sum.lock().unwrap()), (7, 6));
+    assert!((0..4).all(|at| tokens.get(at).is_some()));
+}
