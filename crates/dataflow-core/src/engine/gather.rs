@@ -136,9 +136,13 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     #[cold]
     fn home_empty(&self, task: S::Task, flow: usize, store: &Store<S::Datum>, index: usize) {
+        let owner = self.space.owner(task, flow);
         let flow = self.description.flow_name(task.class(), flow);
         let (name, length) = (store.name(), store.len());
         let why = match index < length {
+            true if owner != self.rank => {
+                &format!("which lies on {owner}: let a task there give it, and an edge carry it")
+            }
             true => {
                 "which is empty: nothing was put there, it is lent to another task, or another has \
                  put a datum there"

@@ -937,3 +937,33 @@ fn bodies_get_the_data_that_they_name_even_those_without_size() {
     assert_eq!((report.tasks, *space.sum.lock().unwrap()), (7, 6));
     assert!((0..4).all(|at| tokens.get(at).is_some()));
 }
+
+// ── Data of another rank ─────────────────────────────────────────────────────────────────────────
+
+struct Elsewhere<'a> {
+    numbers: &'a Store<Number>,
+}
+
+task_space! {
+    enum ElsewhereTask;
+
+    impl<'a> TaskSpace for Elsewhere<'a> {
+        type Datum = Number;
+        data X[i] in self.numbers at i on Rank(1);
+
+        Look {}: read x = X[2], on Rank(0) => assert_eq!(x.0, 0);
+    }
+}
+
+/// It was told as of any slot in which nothing was put.
+#[test]
+fn a_datum_that_lies_on_another_rank_is_told_with_that_rank() {
+    let numbers = Store::empty("numbers", 3);
+    let error = run(&Elsewhere { numbers: &numbers }, &Inline).unwrap_err();
+    assert_eq!(error.kind(), Kind::HomeEmpty);
+    assert_eq!(
+        error.to_string(),
+        "x of Look is to come from slot 2 of numbers (3 slots), which lies on rank 1: let a task \
+         there give it, and an edge carry it (task Look)"
+    );
+}
