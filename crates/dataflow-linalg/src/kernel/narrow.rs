@@ -74,14 +74,14 @@ pub(super) fn narrow_under<T: Scalar>(
 }
 
 /// A panel, column by column in lines, and columns of zeros up to [`WIDEST`].
-struct Lines<'a, T> {
+struct NarrowLines<'a, T> {
     rows: usize,
     cols: usize,
     columns: &'a mut [VectorLine<T>],
 }
 
 /// Calls with room for a panel.
-fn with_lines<T: Scalar>(rows: usize, cols: usize, work: impl FnOnce(Lines<'_, T>)) {
+fn with_lines<T: Scalar>(rows: usize, cols: usize, work: impl FnOnce(NarrowLines<'_, T>)) {
     let lines = rows.div_ceil(LINE);
     with_scratch(WIDEST * lines * LINE, |scratch: &mut [T]| {
         let columns = scratch.as_chunks_mut().0;
@@ -90,7 +90,7 @@ fn with_lines<T: Scalar>(rows: usize, cols: usize, work: impl FnOnce(Lines<'_, T
             column.as_flattened_mut()[rows..].fill(T::zero());
         }
         others.as_flattened_mut().fill(T::zero());
-        work(Lines {
+        work(NarrowLines {
             rows,
             cols,
             columns,
@@ -98,7 +98,7 @@ fn with_lines<T: Scalar>(rows: usize, cols: usize, work: impl FnOnce(Lines<'_, T
     });
 }
 
-impl<T: Scalar> Lines<'_, T> {
+impl<T: Scalar> NarrowLines<'_, T> {
     fn column(&mut self, j: usize) -> &mut [T] {
         let start = j * self.rows.div_ceil(LINE) * LINE;
         &mut self.columns.as_flattened_mut()[start..start + self.rows]
