@@ -12,6 +12,11 @@ use std::any::type_name;
 const VALUE: u8 = 0;
 const FAULT: u8 = 1;
 
+/// Why a value that is known only by what it looks like cannot be read.
+const UNTOLD: &str = "the format does not tell what comes next, so its type, and those of its parts, are \
+    without `#[serde(untagged)]`, `#[serde(tag = …)]` and `#[serde(flatten)]`, and ask for no \
+    `deserialize_any`";
+
 /// Makes types that are `Clone`, `Serialize` and `DeserializeOwned` data that travel: implements
 /// [`Datum`](crate::data::Datum) and [`Wire`](crate::port::Wire), in the compact format of
 /// [postcard](https://docs.rs/postcard). Needs the feature `serde`.
@@ -20,7 +25,9 @@ const FAULT: u8 = 1;
 /// numbers `Vec` is better, which travels as it lies.
 ///
 /// A value that cannot be packed (maps and sequences of unknown length, `#[serde(flatten)]`) is an
-/// error of the run; so is one whose `Serialize` panics. The error names the type. A text that its
+/// error of the run; so is one whose `Serialize` panics. The format does not tell what comes next, so a value
+/// that must be looked at to be read (`#[serde(untagged)]`, `#[serde(tag = …)]`) is an error too, where it
+/// arrives. The error names the type. A text that its
 /// `Serialize` or `Deserialize` gives to `Error::custom` is not in it: postcard keeps none. To see it, pack the
 /// value with a format that does (`serde_json::to_string`), or let the task return the text before it puts
 /// such a value.
@@ -103,6 +110,7 @@ pub fn unpack<T: DeserializeOwned>(body: &dyn Block) -> Result<T, String> {
             Ok((value, [])) => Ok(value),
             Ok((_, more)) => Err(wrong(&format!("{} bytes are left over", more.len()))),
             Err(postcard::Error::SerdeDeCustom) => Err(wrong(&refused("Deserialize"))),
+            Err(postcard::Error::WontImplement) => Err(wrong(UNTOLD)),
             Err(fault) => Err(wrong(&fault.to_string())),
         },
         [FAULT, text @ ..] => Err(String::from_utf8_lossy(text).into_owned()),
@@ -165,7 +173,21 @@ mod tests {
         }
     }
 
-    wire_by_serde!(Shape, Endless, Refusing);
+    /// Either is known only by what it looks like.
+    #[derive(Clone, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Bare {
+        Number(u64),
+    }
+
+    /// Which of both it is stands among its fields.
+    #[derive(Clone, Serialize, Deserialize)]
+    #[serde(tag = "kind")]
+    enum Tagged {
+        Number { value: u64 },
+    }
+
+    wire_by_serde!(Shape, Endless, Refusing, Bare, Tagged);
 
     fn arrived<D: Wire>(datum: &D, more: usize) -> Result<D, String> {
         let body = datum.body();
@@ -216,5 +238,20 @@ mod tests {
         let text = Refusing::unpack(&[], block).err().unwrap_or_default();
         let told = "Refusing cannot be read: its `Deserialize` refused";
         assert!(text.contains(told), "{text}");
+    }
+    /// The text was `This is a feature that PostCard will never implement`.
+    #[test]
+    fn a_type_that_must_be_looked_at_to_be_read_names_the_attributes_that_make_it_so() {
+        let bare = arrived(&Bare::Number(7), 0).err();
+        let tagged = arrived(&Tagged::Number { value: 7 }, 0).err();
+        for (name, text) in [("Bare", bare), ("Tagged", tagged)] {
+            let text = text.unwrap_or_default();
+            let told = format!("{name} cannot be read: the format does not tell what comes next");
+            assert!(text.contains(&told), "{text}");
+            assert!(
+                text.contains("`#[serde(untagged)]`, `#[serde(tag = …)]`"),
+                "{text}"
+            );
+        }
     }
 }
