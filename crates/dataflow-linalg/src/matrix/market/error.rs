@@ -240,7 +240,14 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::Index { of, word, length } => self::index(f, of, word, *length),
-            Reason::NotANumber(word) => write!(f, "\"{word}\" is not a number"),
+            Reason::NotANumber(word) => {
+                write!(f, "\"{word}\" is not a number")?;
+                let meant = word.replace(['D', 'd'], "E");
+                match meant != *word && meant.parse::<f64>().is_ok() {
+                    true => write!(f, ": an exponent is written with E, {meant}"),
+                    false => Ok(()),
+                }
+            }
             Reason::NotAnInteger(word) => {
                 write!(f, "\"{word}\" is not an integer, as the banner promises")
             }

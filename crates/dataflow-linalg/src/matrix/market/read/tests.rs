@@ -394,6 +394,10 @@ fn values_that_are_none_are_refused_with_the_word() {
     ] {
         refuses_value("real", word, &format!("\"{word}\" is not a number"));
     }
+    for (word, meant) in [("1.5D+00", "1.5E+00"), ("-2d3", "-2E3")] {
+        let hint = format!("\"{word}\" is not a number: an exponent is written with E, {meant}");
+        refuses_value("real", word, &hint);
+    }
     refuses_value("real", "-1e309", "-1e309 is out of range of f64");
     refuses_value("complex", "0 1e999", "1e999 is out of range of f64");
     for word in ["2.5", "2.0", "1e3", "nan", "inf"] {
