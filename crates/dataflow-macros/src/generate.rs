@@ -401,7 +401,7 @@ impl Analysed<'_> {
             })
             .collect();
         let lets = self.lets(&arms.iter().cloned().collect());
-        let allow = quote_spanned!(site=> #[allow(unused_variables, clippy::unused_unit)]);
+        let allow = quote_spanned!(site=> #[allow(unused_variables, clippy::unused_unit, clippy::needless_return)]);
         Ok(quote_spanned! {site=>
             #allow
             #[inline]
@@ -412,7 +412,8 @@ impl Analysed<'_> {
             ) -> ::core::result::Result<(), #root::error::TaskError> {
                 #lets
                 match task { #(#arms)* }
-                ::core::result::Result::Ok(())
+                #[allow(unreachable_code)] // if each body returns an error
+                return ::core::result::Result::Ok(());
             }
         })
     }

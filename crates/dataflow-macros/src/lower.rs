@@ -69,6 +69,19 @@ fn expect_free<'n>(name: &Ident, mut around: impl Iterator<Item = &'n Ident>) ->
     Err(Error::new(name.span(), text))
 }
 
+/// Each access of a statement has a name of its own: it is a variable of the body.
+fn expect_own_names(of: &Statement) -> Result<()> {
+    let names: Vec<&Ident> = of.accesses.iter().filter_map(|a| a.name.as_ref()).collect();
+    let twice = (0..names.len()).find(|&at| names[..at].contains(&names[at]));
+    twice.map_or(Ok(()), |at| {
+        let text = format!(
+            "`{}` has two data called `{}`: each of its accesses has a name of its own",
+            of.name, names[at]
+        );
+        Err(Error::new(names[at].span(), text))
+    })
+}
+
 impl<'s> Lowered<'s> {
     /// The parameters that something affine names: what stands only in ranks, slots and bodies would cost
     /// the analysis time.
@@ -209,6 +222,7 @@ impl<'s> Lowered<'s> {
         if shown.len() != loops.len() {
             return Err(wrong_parameters(of, &of.name, &loops));
         }
+        expect_own_names(of)?;
         let mut accesses = Vec::new();
         for access in &of.accesses {
             let class = access.is_flow.then_some(&of.name);
@@ -667,6 +681,7 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
         Expr::Call(_) | Expr::MethodCall(_) | Expr::Field(_) => {
             Err(not_affine(e, what, "calls or looks something up"))
         }
+        Expr::Cast(_) => Err(not_affine(e, what, "casts")),
         _ => Err(not_affine(e, what, "is no sum")),
     }
 }
@@ -674,7 +689,11 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
 fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
     let advice = match why {
         "divides" => {
-            "write a loop over the quotient, and for each remainder a statement or an array of its own"
+            "if it is the same for all tasks, name it as a parameter of the space, `let half = n / 2;`, otherwise \
+             write a loop over the quotient, and for each remainder a statement or an array of its own"
+        }
+        "casts" => {
+            "no cast is needed, for the numbers in loops, conditions and subscripts are of one type"
         }
         "takes one of two" => {
             "write one of them, and the other one as a condition in the loop, `if m <= k + b { … }`"

@@ -615,6 +615,11 @@ fn clauses(input: ParseStream, statement: &mut Statement) -> Result<()> {
     }
     loop {
         let word: Ident = input.parse()?;
+        let on_twice = word == "on" && statement.rank.is_some();
+        if on_twice || word == "priority" && statement.priority.is_some() {
+            let text = format!("`{}` says `{word}` twice: say it once", statement.name);
+            return Err(Error::new(word.span(), text));
+        }
         match () {
             () if word == "on" => statement.rank = Some(input.parse()?),
             () if word == "priority" => statement.priority = Some(input.parse()?),

@@ -38,8 +38,45 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "for i in 0..n { S { i }: update a = A[i % 2, i] => {} }",
         "i % 2",
-        "this subscript is not affine: `i % 2` divides; write a loop over the quotient, and for each \
-         remainder a statement or an array of its own",
+        "this subscript is not affine: `i % 2` divides; if it is the same for all tasks, name it as a parameter \
+         of the space, `let half = n / 2;`, otherwise write a loop over the quotient, and for each remainder a \
+         statement or an array of its own",
+    ),
+    (
+        "for i in 0..n / 2 { S { i }: update a = A[i, i] => {} }",
+        "n / 2",
+        "this bound is not affine: `n / 2` divides; if it is the same for all tasks, name it as a parameter \
+         of the space, `let half = n / 2;`, otherwise write a loop over the quotient, and for each remainder a \
+         statement or an array of its own",
+    ),
+    (
+        "for i in 0..n as usize { S { i }: update a = A[i, i] => {} }",
+        "n as usize",
+        "this bound is not affine: `n as usize` casts; no cast is needed, for the numbers in loops, conditions \
+         and subscripts are of one type",
+    ),
+    // The compiler said that an identifier is bound twice, and that the datum has no method `read`.
+    (
+        "for i in 0..n { S { i }: read a = A[i, i], new a = T[i] => {} }",
+        "a",
+        "`S` has two data called `a`: each of its accesses has a name of its own",
+    ),
+    // The second one was taken.
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], priority 1, priority 2 => {} }",
+        "priority",
+        "`S` says `priority` twice: say it once",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], on i % n, on i % m => {} }",
+        "on",
+        "`S` says `on` twice: say it once",
+    ),
+    (
+        "data P[i] on i % n; for i in 0..n { S { i }: new p = P[i] => {} R { i }: read p = P[i] => {} }",
+        "R",
+        "it is not said where `R` runs: it writes no datum by which it could be placed; say `on RANK` among its \
+         accesses",
     ),
     (
         "for i in 0..n { S { i }: update a = A[self.row(i), i] => {} }",

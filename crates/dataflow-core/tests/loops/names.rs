@@ -204,3 +204,32 @@ fn names_may_be_words_of_rust_and_are_shown_without_their_marks() {
     space.describe(&mut about);
     assert!(!format!("{about:?}").contains("r#"));
 }
+
+/// Rows that nobody can read.
+struct Unreadable {
+    rows: Store<u64>,
+    n: u32,
+}
+
+task_space! {
+    enum Refuse;
+
+    impl TaskSpace for Unreadable {
+        type Datum = u64;
+        let n = self.n;
+        data Row[i] in self.rows at i;
+
+        for i in 0..n { Refuse { i }: read _row = Row[i] => return Err(TaskError::new("unreadable", "no row")); }
+    }
+}
+
+/// The compiler said at `impl` that an expression is unreachable.
+#[test]
+fn a_space_whose_only_body_returns_an_error_draws_no_warning() {
+    let space = Unreadable {
+        rows: Store::new("rows", [7]),
+        n: 1,
+    };
+    let fault = dataflow_core::run(&space, &Inline).unwrap_err();
+    assert!(fault.to_string().contains("no row"), "{fault}");
+}

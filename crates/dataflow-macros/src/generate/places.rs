@@ -283,11 +283,16 @@ impl Analysed<'_> {
         let first = written.next().map(|(at, _)| at);
         let placed = first.and_then(|at| Some((self.family(number, at).rank.as_ref()?, first)));
         placed.ok_or_else(|| {
-            let text = format!(
-                "it is not said where `{}` runs: what it writes first has no rank; say `on RANK` among its \
-                 accesses, or with the data",
-                statement.name
-            );
+            let why = match first {
+                Some(_) => {
+                    "what it writes first has no rank; say `on RANK` among its accesses, or with the data"
+                }
+                None => {
+                    "it writes no datum by which it could be placed; say `on RANK` among its accesses"
+                }
+            };
+            let name = &statement.name;
+            let text = format!("it is not said where `{name}` runs: {why}");
             Error::new(statement.name.span(), text)
         })
     }
