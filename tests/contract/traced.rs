@@ -153,6 +153,37 @@ fn a_window_shows_some_time_and_some_ranks() {
     assert!(refused.stderr.contains("2..1"), "{}", refused.stderr);
 }
 
+/// An empty picture was written, and the status was 0.
+#[test]
+fn a_window_on_ranks_that_there_are_not_is_refused_with_those_there_are() {
+    let path = file("nobody.html");
+    let path = path.to_str().unwrap();
+    for (of, window, told) in [
+        ("--ranks 1", "0..1@7..9", "7..9 (its ranks are 0..1)"),
+        ("--ranks 2", "..@2..", "2.. (its ranks are 0..2)"),
+        ("--ranks 2", "..@1..1", "1..1 (its ranks are 0..2)"),
+        (
+            "--ranks 3 --grid 1x3 --simulate time",
+            "..@3..4",
+            "3..4 (its ranks are 0..3)",
+        ),
+    ] {
+        let mut words = vec!["--n", "50", "--window", window, "--trace", path];
+        words.extend(of.split(' '));
+        let refused = crate::ended::run("cholesky", &words);
+        let told = format!("--window: this run has no rank in {told}");
+        let line = refused.is_a_bad_argument();
+        assert!(line.contains(&told), "{of} {window}: {line}");
+    }
+}
+
+#[test]
+fn the_version_of_an_example_is_that_of_the_workspace() {
+    let told = crate::ended::run("cholesky", &["--version"]);
+    let version = concat!("cholesky ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!((told.status, &*told.stdout), (0, version));
+}
+
 #[test]
 fn a_trace_of_four_ranks_has_the_tasks_and_messages_of_all() {
     for transport in ["local", "tcp"] {

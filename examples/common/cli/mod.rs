@@ -438,6 +438,22 @@ impl Flags {
         }
     }
 
+    /// Refuses a window that shows none of so many ranks.
+    fn expect_seen(&self, n_ranks: usize) -> Ended {
+        let std::ops::Range { start, end } = self.window.ranks;
+        if start < end && (start as usize) < n_ranks {
+            return Ok(());
+        }
+        let end = match end {
+            u32::MAX => String::new(),
+            end => end.to_string(),
+        };
+        let text = format!(
+            "--window: this run has no rank in {start}..{end} (its ranks are 0..{n_ranks})"
+        );
+        Err(Failure::refused(text))
+    }
+
     /// Compares the flags that ranks share with the other ranks'.
     fn agree(&self, example: &Example, runtime: &Runtime) -> Ended {
         if runtime.n_ranks() == 1 {
@@ -452,8 +468,9 @@ impl Flags {
 
     /// Rank 0 tries the files that it will write, and fails if it cannot: then no rank begins.
     fn can_write(&self, runtime: &Runtime) -> Result<bool, Failure> {
+        let n_ranks = self.n_unstarted().unwrap_or(runtime.n_ranks());
         let tried = match runtime.rank() {
-            Rank(0) => self.expect_writable(),
+            Rank(0) => self.expect_seen(n_ranks).and(self.expect_writable()),
             _ => Ok(()),
         };
         let all = match runtime.n_ranks() {
