@@ -66,7 +66,7 @@ struct StoreSlot<D: Datum> {
     turn: u64,
     /// The run that has taken the datum, until it puts one.
     taken_in: RunNumber,
-    /// The run that put a datum here last.
+    /// The run that put a datum here last, or in whose place one was put by hand.
     put_in: RunNumber,
 }
 
@@ -224,10 +224,19 @@ impl<D: Datum> Store<D> {
             if run != 0 && slot.put_in == run {
                 return Some(Put::Twice);
             }
-            slot.put_in = run;
-            let put = match std::mem::take(&mut slot.taken_in) == run && run != 0 {
-                true => Put::Back,
-                false => Put::New,
+            // What is put by hand while a run has the datum takes the place of what the run was to put.
+            let put = match run == 0 {
+                true => {
+                    slot.put_in = slot.taken_in;
+                    Put::New
+                }
+                false => {
+                    slot.put_in = run;
+                    match std::mem::take(&mut slot.taken_in) == run {
+                        true => Put::Back,
+                        false => Put::New,
+                    }
+                }
             };
             (slot.version.replace(version), put)
         };

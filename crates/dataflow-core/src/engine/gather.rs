@@ -141,13 +141,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let (name, length) = (store.name(), store.len());
         let why = match index < length {
             true if owner != self.rank => {
-                &format!("which lies on {owner}: let a task there give it, and an edge carry it")
+                format!("which lies on {owner}: let a task there give it, and an edge carry it")
             }
-            true => {
-                "which is empty: nothing was put there, it is lent to another task, or another has \
-                 put a datum there"
-            }
-            false => "which does not exist",
+            true => self.why_empty(task, store, index),
+            false => "which does not exist".into(),
         };
         let text = format!(
             "{flow} of {task:?} is to come from slot {index} of {name} ({length} slots), {why}"

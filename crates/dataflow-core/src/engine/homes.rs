@@ -62,6 +62,39 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Err(Error::new(Kind::NotBroughtBack, task, text))
     }
 
+    /// Why a slot has no datum for a task that takes it from there.
+    #[cold]
+    pub(super) fn why_empty(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
+        let slot = HomeSlot::of(store, index);
+        let space: &dyn Asked<S::Task> = self.space;
+        let (mut taker, mut putter) = (None, None);
+        look_at_tasks(space, self.rank, &mut |other| {
+            if other != task {
+                let ends = space.ends(other);
+                let takes = |(flow, home): &(usize, HomeSlot)| {
+                    *home == slot && updates(&self.description, other, *flow)
+                };
+                taker = ends.taken.iter().any(takes).then_some(other);
+                if ends.put.iter().any(|(_, home)| *home == slot) {
+                    putter.get_or_insert(other);
+                }
+            }
+            taker.is_some()
+        });
+        match (taker, putter) {
+            (Some(other), _) => {
+                format!("which {other:?} takes to change it: let an edge carry it from there")
+            }
+            (None, Some(other)) if store.get(index).is_some() => {
+                format!("and {other:?} puts a datum there: let an edge carry it from there")
+            }
+            (None, Some(other)) => {
+                format!("which is empty: nothing was put there, or not yet by {other:?}")
+            }
+            (None, None) => "which is empty: nothing was put there, or it is lent already".into(),
+        }
+    }
+
     /// What is said of a slot into which a second task puts a datum.
     #[cold]
     pub(super) fn put_twice(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
@@ -78,6 +111,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 let (first, second) = (task.min(other), task.max(other));
                 format!("{first:?} and {second:?} both put {slot} (one task may in a run)")
             }
+            None if store.is_lent_in(index, self.number) => {
+                format!("{task:?} puts {slot}, which was filled by hand while its datum was lent")
+            }
             None => format!("{task:?} puts {slot} twice (once is allowed)"),
         }
     }
@@ -90,16 +126,18 @@ fn lent<S: TaskSpace>(
     task: S::Task,
     run: RunNumber,
 ) -> Option<String> {
-    let flows = &about.classes().get(task.class())?.flows;
     let mut found = None;
     let mut look = |flow: usize, store: &Store<S::Datum>, index| {
-        let updates = flows
-            .get(flow)
-            .is_some_and(|flow| flow.mode == Mode::Update);
-        if updates && store.is_lent_in(index, run) {
+        if updates(about, task, flow) && store.is_lent_in(index, run) {
             found = Some(format!("slot {index} of {}", store.name()));
         }
     };
     space.inputs(task, &mut HomeInputs(&mut look));
     found
+}
+
+fn updates(about: &Description, task: impl TaskName, flow: usize) -> bool {
+    let class = about.classes().get(task.class());
+    let flow = class.and_then(|class| class.flows.get(flow));
+    flow.is_some_and(|flow| flow.mode == Mode::Update)
 }

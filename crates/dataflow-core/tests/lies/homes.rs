@@ -23,7 +23,62 @@ fn slots_that_do_not_exist_or_are_taken_twice_are_told() {
     table
         .tasks
         .push((vec![Home(MAIN, 0), Home(SIDE, 0)], vec![Home(MAIN, 0)]));
-    ends_in(&table, Kind::HomeEmpty, &["slot 0 of store", "lent"]);
+    let words = [
+        "slot 0 of store",
+        "task: 0,",
+        "task: 2,",
+        "takes to change it",
+    ];
+    ends_in(&table, Kind::HomeEmpty, &words);
+}
+
+#[test]
+fn a_slot_that_was_empty_before_the_run_is_told_with_the_task_that_fills_it() {
+    for (name, executor) in executors() {
+        let mut told = Told::new(pair());
+        told.store = Store::empty("store", 4);
+        let error = within(|| name.clone(), || run(&told, &*executor)).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), Kind::HomeEmpty, "{text}");
+        assert!(
+            text.contains("which is empty: nothing was put there, or not yet by Name { task: 1,"),
+            "{text}"
+        );
+    }
+}
+
+/// It was told without slot and task: that a datum was not brought back.
+#[test]
+fn a_body_that_fills_the_slot_of_the_datum_it_has_is_told_with_slot_and_task() {
+    struct Meddles(Store<Number>);
+    impl TaskSpace for Meddles {
+        type Task = u64;
+        type Datum = Number;
+        fn describe(&self, about: &mut Description) {
+            about.name("meddles").class("Task").update("MAIN");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            std::iter::once(7)
+        }
+        fn inputs(&self, _: u64, from: &mut impl Inputs<Self>) {
+            from.home(0, &self.0, 0);
+        }
+        fn successors(&self, _: u64, to: &mut impl Successors<Self>) {
+            to.home(0, &self.0, 0);
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, Number>) -> Result<(), TaskError> {
+            self.0.put(0, Version::new(Number(9))).expect("a slot");
+            Ok(())
+        }
+    }
+    for (name, executor) in executors() {
+        let space = Meddles(Store::new("store", [Number(1)]));
+        let error = within(|| name.clone(), || run(&space, &*executor)).unwrap_err();
+        let text = "7 puts slot 0 of store, which was filled by hand while its datum was lent";
+        assert_eq!((error.kind(), error.message()), (Kind::PutTwice, text));
+        assert_eq!(error.task(), Some("7"));
+        assert!(space.0.get(0).is_some(), "a hole");
+    }
 }
 
 /// Two tasks put different data into one slot: three hundred runs ended well, with five results.
@@ -74,7 +129,12 @@ fn a_datum_that_is_not_brought_back_is_told() {
     ends_in(
         &table,
         Kind::HomeEmpty,
-        &["slot 1 of store", "another has put"],
+        &[
+            "slot 1 of store",
+            "task: 1,",
+            "puts a datum there",
+            "task: 2,",
+        ],
     );
     // Two that swap bring both back, if neither puts before the other has taken.
     let takes = |slot, then, other| {
