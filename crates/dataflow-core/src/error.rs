@@ -167,6 +167,14 @@ impl<E: Into<Box<Foreign>> + 'static> From<E> for TaskError {
     }
 }
 
+/// What a panic says.
+#[doc(hidden)]
+pub fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("(no text)")
+}
+
 /// A foreign value as its `Debug` shows it, whatever that does.
 pub(crate) fn shown(value: &impl fmt::Debug) -> String {
     beginning(value, usize::MAX)

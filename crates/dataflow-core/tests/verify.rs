@@ -304,3 +304,39 @@ fn a_list_of_tasks_that_goes_on_beyond_its_count_is_told_before_memory_ends() {
     let fault = verify(&Endless, 1).unwrap_err().to_string();
     assert_eq!(fault, "rank 0 counts 2 tasks but lists more than 100002");
 }
+
+/// The panic came out of `verify`.
+#[test]
+fn a_space_that_panics_is_told_with_the_task_that_it_was_asked_about() {
+    struct Halves(u64);
+    impl TaskSpace for Halves {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Half").order("AFTER");
+        }
+        fn tasks(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            0..4
+        }
+        fn inputs(&self, task: u64, _: &mut impl Inputs<Self>) {
+            assert!(task != self.0, "there is no half of {task}");
+        }
+        fn successors(&self, _: u64, _: &mut impl Successors<Self>) {}
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn roots(&self, _: Rank) -> impl Iterator<Item = u64> + Send {
+            (0..4).inspect(|root| assert!(root + 5 != self.0, "there is no root {root}"))
+        }
+    }
+    assert_eq!(verify(&Halves(10), 1), Ok(()));
+    for (half, text) in [
+        (
+            3,
+            "asked about 3, the space panicked: there is no half of 3",
+        ),
+        (7, "the space panicked: there is no root 2"),
+    ] {
+        assert_eq!(verify(&Halves(half), 1).unwrap_err().to_string(), text);
+    }
+}

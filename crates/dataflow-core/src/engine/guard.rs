@@ -6,7 +6,7 @@
 //!
 //! What the engine keeps by thread lies here, all of it: [`OfThread`] hands it to others.
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, text_of};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -203,14 +203,6 @@ impl<T> Drop for Quiet<T> {
     fn drop(&mut self) {
         self.0.drain(..).for_each(drop_quietly);
     }
-}
-
-/// What a panic says.
-#[doc(hidden)]
-pub fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("(no text)")
 }
 
 #[cfg(test)]

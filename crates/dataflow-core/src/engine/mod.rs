@@ -36,7 +36,7 @@ pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
 pub(crate) use guard::{
     Later, Quiet, buried, depth, guarded, in_turn, is_inside, refuse_too_deep, replace_depth,
 };
-pub use guard::{OfThread, drop_quietly, text_of};
+pub use guard::{OfThread, drop_quietly};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};

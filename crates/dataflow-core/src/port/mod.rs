@@ -15,9 +15,9 @@ mod rayon;
 mod shuffled;
 mod told;
 
-#[doc(hidden)]
-pub use crate::engine::text_of;
 pub use crate::engine::{Best, Next, OfThread, Offer, drop_quietly};
+#[doc(hidden)]
+pub use crate::error::text_of;
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{

@@ -16,9 +16,9 @@ use super::pace::{InserterShare, Pace};
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, BytesRead, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
-    drop_quietly, replace_depth, text_of,
+    drop_quietly, replace_depth,
 };
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, text_of};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
 use crate::trace::{Aside, Fate};

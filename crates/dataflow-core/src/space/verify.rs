@@ -10,12 +10,14 @@
 use super::asked::{Asked, HomeSlot, TaskEdges};
 use super::name::{PACKED_BITS, in_order};
 use super::{Class, Description, Mode, TaskName, TaskSpace};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, shown, text_of};
 use crate::rank::Rank;
 use crate::stderr;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A contradiction in a task space: the edge that it concerns, and what either end says of it.
 ///
@@ -79,14 +81,15 @@ pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
 /// [says](Description::ranks) to how many ranks it deals them out.
 ///
 /// # Errors
-/// The first contradiction found; or that there are no ranks, or more than can be named or noted: each
-/// takes some 50 bytes; or that more than 2³² − 1 tasks are counted.
+/// The first contradiction found; or that the space panicked, and about which task it was asked; or that
+/// there are no ranks, or more than can be named or noted: each takes some 50 bytes; or that more than
+/// 2³² − 1 tasks are counted.
 ///
 /// # Examples
 /// See the [crate's](crate) example.
 pub fn verify<S: TaskSpace>(space: &S, n_ranks: impl TryInto<u32>) -> Result<(), Contradiction> {
     match n_ranks.try_into() {
-        Ok(n_ranks) if n_ranks > 0 => read(space, n_ranks)?.check(),
+        Ok(n_ranks) if n_ranks > 0 => proved(space, n_ranks),
         _ => fault(format!("a space is verified on 1 to {} ranks", u32::MAX)),
     }
 }
@@ -169,7 +172,7 @@ pub(crate) fn wrong_in_small<T: TaskName>(
     if n_tasks(space, n_ranks) > FEW || lists_more_than(FEW, space, n_ranks) {
         return None;
     }
-    let proved = read(space, n_ranks).and_then(|graph| graph.check());
+    let proved = read(space, n_ranks, &Cell::new(None)).and_then(|graph| graph.check());
     proved.err()
 }
 
@@ -205,16 +208,37 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
         ));
         return Ok(());
     }
-    let proved = read(space, n_ranks).and_then(|graph| graph.check());
-    proved.map_err(Error::from)
+    proved(space, n_ranks).map_err(Error::from)
 }
 
-/// Reads all that a space says.
-fn read<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<NumberedGraph, Contradiction> {
+/// Whether a space is right: it is not, if it panics when it is asked.
+fn proved<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Contradiction> {
+    let asked = Cell::new(None);
+    let reading = AssertUnwindSafe(|| read(space, n_ranks, &asked));
+    let read = catch_unwind(reading).unwrap_or_else(|panic| {
+        let about = asked.get();
+        let about = about.map_or(String::new(), |task| {
+            format!("asked about {}, ", shown(&task))
+        });
+        let text = format!("{about}the space panicked: {}", text_of(&*panic));
+        // Dropped, it might panic again.
+        std::mem::forget(panic);
+        fault(text)
+    });
+    read?.check()
+}
+
+/// Reads all that a space says; `asked` is the task of which it speaks.
+fn read<T: TaskName>(
+    space: &dyn Asked<T>,
+    n_ranks: u32,
+    asked: &Cell<Option<T>>,
+) -> Result<NumberedGraph, Contradiction> {
     let about = space.about();
     about.lacks_ranks(n_ranks).map_or(Ok(()), fault)?;
     let mut numbering = Numbering {
         space,
+        asked,
         about,
         numbers: HashMap::new(),
         names: Vec::new(),
@@ -251,6 +275,7 @@ pub(super) fn room_for<T>(n_ranks: usize) -> Result<Vec<T>, Contradiction> {
 /// Gives numbers to tasks, in the order in which they are met.
 struct Numbering<'s, T> {
     space: &'s dyn Asked<T>,
+    asked: &'s Cell<Option<T>>,
     about: Description,
     numbers: HashMap<T, usize>,
     names: Vec<T>,
@@ -278,7 +303,12 @@ impl<T: TaskName> Numbering<'_, T> {
             n_listed += 1;
             found = match n_listed > most {
                 true => fault(goes_on(on, count)),
-                false => self.read_task(task, on),
+                false => {
+                    self.asked.set(Some(task));
+                    let read = self.read_task(task, on);
+                    self.asked.set(None);
+                    read
+                }
             };
             match found {
                 Ok(()) => ControlFlow::Continue(()),
