@@ -31,8 +31,9 @@ pub struct Bounds {
     /// Bound of ‖x − x₀‖_∞ / ‖x‖_∞ where x₀ is the solution, estimated: LAPACK's FERR. Infinite or NaN if
     /// there is none.
     pub forward: f64,
-    /// The largest relative change in an entry of A or B that makes x exact: LAPACK's BERR. NaN if it is not
-    /// known: where X is not finite, or |A|·|X| + |B| overflows.
+    /// The largest relative change in an entry of A or B that makes x exact: LAPACK's BERR, which is 1 where
+    /// x and its right-hand side are zeros. NaN if it is not known: where X is not finite, or |A|·|X| + |B|
+    /// overflows.
     pub backward: f64,
 }
 
