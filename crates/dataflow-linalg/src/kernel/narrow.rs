@@ -165,6 +165,7 @@ impl<T: Scalar> InVectors for Narrow<'_, T> {
 fn subtract<T: Scalar>(y: &mut [VectorLine<T>], factor: T, x: &[VectorLine<T>]) {
     let x = &x[..y.len()];
     for line in 0..y.len() {
+        // Whole lines: in place the compiler would gather a lane of several.
         let (mut to, from) = (y[line], x[line]);
         for lane in 0..LINE {
             to[lane] -= from[lane] * factor;
@@ -193,5 +194,6 @@ fn products_with<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>]) -> [
             (0..LINE).for_each(|lane| sums[lane] += x[lane].conj() * y[lane]);
         }
     }
+    // Else the compiler adds across columns from the first line on, with a shuffle for each.
     black_box(sums).map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
 }
