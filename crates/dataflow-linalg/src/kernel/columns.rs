@@ -11,9 +11,11 @@ use std::sync::{Arc, LazyLock};
 use ::faer::{MatMut, MatRef};
 use dataflow_core::port::Memory;
 
-use super::getrf::{factor_block, largest};
+use super::getrf::factor_block;
+use super::panel::PivotChoice;
 use super::product::{is_by_rows, product};
 use super::scratch::{ScratchMemory, with_scratch};
+use super::transpose::transpose_into;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile, cuts};
 use crate::scalar::Scalar;
@@ -38,7 +40,7 @@ pub(crate) fn getrf_from<T: Scalar>(
     );
     let block = MatMut::from_column_major_slice_mut(a.as_mut_slice(), m, n);
     let below = block.subrows_mut(top, m - top);
-    factor_block(backend, below, pivots, largest);
+    factor_block(backend, below, pivots, PivotChoice::Largest);
 }
 
 /// What a panel leaves for the columns right of it.
@@ -50,8 +52,8 @@ pub(crate) struct FactoredPanel<'a, T> {
     pub(crate) column: &'a Tile<T>,
     /// The tile of L on the diagonal, in the format of the matrix.
     pub(crate) triangle: &'a Tile<T>,
-    /// Rows that were swapped, counted from the top.
-    pub(crate) pivots: &'a [u32],
+    /// Where rows go, counted from the top.
+    pub(crate) swaps: RowMoves<'a>,
     /// The tile order.
     pub(crate) nb: usize,
 }
@@ -67,29 +69,75 @@ pub(crate) fn getrf_right<T: Scalar>(
     panel: FactoredPanel<'_, T>,
     b: &mut Tile<T>,
 ) {
-    let FactoredPanel { top, pivots, .. } = panel;
-    let (m, n, height) = (b.rows(), b.cols(), pivots.len());
+    let FactoredPanel { top, swaps, .. } = panel;
+    let (m, n, height) = (b.rows(), b.cols(), swaps.sources.len());
     assert!(
         b.format() == Format::ColumnMajor && panel.column.rows() == m,
         "getrf: a panel of {} rows beside {m}",
         panel.column.rows()
     );
-    for column in b.columns_mut() {
-        let below = &mut column[top..];
-        for (i, &pivot) in pivots.iter().enumerate() {
-            below.swap(i, pivot as usize);
-        }
-    }
+    // U is solved for as Uᵀ·Lᵀ: strips of its columns stand in vectors.
+    let mut rows = Tile::unspecified(n, height, Format::ColumnMajor, &KEPT);
+    let mut columns: Vec<_> = b.columns_mut().map(|column| &mut column[top..]).collect();
+    exchange_rows(&mut columns, panel.swaps, rows.as_mut_slice());
+    solve_unit_rows(backend, panel.triangle, &mut rows);
+    let whole = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
+    transpose_into(rows.as_slice(), whole.subrows_mut(top, height));
     let format = panel.triangle.format();
     let mut u = Tile::unspecified(height, n, format, &KEPT);
     u.read_column_major(&b.as_slice()[top..], m);
-    let unit_lower = (Triangle::Lower, Diagonal::Unit);
-    let triangle = (Op::NoTranspose, unit_lower, panel.triangle);
-    trsm_op(backend, Side::Left, triangle, &mut u);
-    u.write_column_major(&mut b.as_mut_slice()[top..], m);
     for rows in rows_to_subtract(backend, top + height..m, panel.nb, format) {
         subtract(backend, panel, &u, (b, rows));
     }
+}
+
+/// What the swaps of a panel come to.
+#[derive(Clone, Copy)]
+pub(crate) struct RowMoves<'a> {
+    /// The row that ends at the top's row `i`.
+    pub(crate) sources: &'a [u32],
+    /// Rows below the top, and the row of the top that ends there.
+    pub(crate) fallen: (&'a [u32], &'a [u32]),
+}
+
+/// Columns that are gone through at a time: a cache line of `f64` in each row.
+const STREAMS: usize = 8;
+
+/// The rows that come to the top, one after the other; in the columns those that leave it have moved.
+fn exchange_rows<T: Scalar>(columns: &mut [&mut [T]], moves: RowMoves<'_>, risen: &mut [T]) {
+    let width = columns.len();
+    for (left, columns) in (0..).step_by(STREAMS).zip(columns.chunks_mut(STREAMS)) {
+        if let [a, b, c, d, e, f, g, h] = &*columns {
+            // Of one length that the loop knows: a row is looked at once.
+            let m = a.len();
+            let (a, b, c, d) = (&a[..m], &b[..m], &c[..m], &d[..m]);
+            let (e, f, g, h) = (&e[..m], &f[..m], &g[..m], &h[..m]);
+            for (i, &source) in moves.sources.iter().enumerate() {
+                let s = source as usize;
+                if let Some(line) = risen[i * width + left..].first_chunk_mut() {
+                    *line = [a[s], b[s], c[s], d[s], e[s], f[s], g[s], h[s]];
+                }
+            }
+        } else {
+            for (i, &source) in moves.sources.iter().enumerate() {
+                for (j, column) in columns.iter().enumerate() {
+                    risen[i * width + left + j] = column[source as usize];
+                }
+            }
+        }
+        for column in columns {
+            for (&to, &from) in moves.fallen.0.iter().zip(moves.fallen.1) {
+                column[to as usize] = column[from as usize];
+            }
+        }
+    }
+}
+
+/// B ← L⁻¹·B for rows of B as columns, where L has ones on its diagonal: from the right strips of rows
+/// stand in vectors, and it is as fast for all numbers that have none.
+pub(crate) fn solve_unit_rows<T: Scalar>(backend: Backend, l: &Tile<T>, rows: &mut Tile<T>) {
+    let unit_lower = (Triangle::Lower, Diagonal::Unit);
+    trsm_op(backend, Side::Right, (Op::Transpose, unit_lower, l), rows);
 }
 
 /// The rows below a panel, as they are cut into tiles and sub-tiles. Where a row of a product does not

@@ -9,10 +9,9 @@
 //!
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
-//! [`potrf`](super::potrf) cut tiles and blocks down to them. Of Cholesky with real numbers they
-//! are [`strips`](super::strips), where a machine fuses.
+//! [`potrf`](super::potrf) cut tiles and blocks down to them. Of Cholesky and of solves with real numbers
+//! they are [`strips`](super::strips), where a machine fuses.
 
-use std::array;
 use std::mem::MaybeUninit;
 
 use ::faer::dyn_stack::MemStack;
@@ -28,6 +27,7 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{Accum, ColRef, Conj, MatMut, MatRef, Par};
 
 use super::scratch::with_scratch;
+use super::transpose::transpose;
 use super::{Diagonal, Op, Side, Triangle};
 use crate::matrix::norm::all_finite;
 use crate::scalar::{Scalar, c32, c64, quotient, smallest_normal};
@@ -151,45 +151,6 @@ const ROWS: usize = 48;
 fn worth_transposing(m: usize, rows: usize, cols: usize) -> bool {
     m >= 64 && rows >= 16 && cols >= 16
 }
-
-/// `to` ← Xᵀ, column-major without gaps.
-///
-/// Some columns at a time from top to bottom: so each is read as one stream, which processors fetch ahead, and
-/// whole cache lines are written. By squares, as they come from memory, it takes three to five times as
-/// long.
-fn transpose<T: Scalar>(x: MatRef<'_, T>, to: &mut [T]) {
-    let (rows, cols) = (x.nrows(), x.ncols());
-    let column = |j| x.col(j).try_as_col_major().map(ColRef::as_slice);
-    for left in (0..cols).step_by(STREAMS) {
-        let columns = array::from_fn(|j| (left + j < cols).then(|| column(left + j)).flatten());
-        if let [
-            Some(a),
-            Some(b),
-            Some(c),
-            Some(d),
-            Some(e),
-            Some(f),
-            Some(g),
-            Some(h),
-        ] = columns
-        {
-            // Of one length that the loop knows: nothing is looked at in it.
-            let [a, b, c, d, e, f, g, h] = [a, b, c, d, e, f, g, h].map(|column| &column[..rows]);
-            for i in 0..rows {
-                if let Some(line) = to[i * cols + left..].first_chunk_mut() {
-                    *line = [a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]];
-                }
-            }
-        } else {
-            for j in left..cols.min(left + STREAMS) {
-                (0..rows).for_each(|i| to[i * cols + j] = x[(i, j)]);
-            }
-        }
-    }
-}
-
-/// How many columns are transposed at a time: a cache line of `f64` in each row.
-const STREAMS: usize = 8;
 
 fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
     match op {

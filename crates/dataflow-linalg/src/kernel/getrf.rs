@@ -8,8 +8,9 @@
 
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
-use pulp::{Arch, NullaryFnOnce};
 
+use super::larfg::contiguous;
+use super::panel::{LEAF, PivotChoice, divide, factor_columns};
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
@@ -44,7 +45,7 @@ use crate::scalar::{Scalar, smallest_normal};
 /// ```
 #[track_caller]
 pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -> Option<usize> {
-    getrf_by(backend, a, pivots, largest)
+    getrf_by(backend, a, pivots, PivotChoice::Largest)
 }
 
 /// `A ← L\U` with `A = L·U`, without row swaps: [`getrf`] that takes each pivot as it stands.
@@ -61,7 +62,7 @@ pub fn getrf<T: Scalar>(backend: Backend, a: &mut Tile<T>, pivots: &mut [u32]) -
 /// ```
 pub fn getrf_unpivoted<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Option<usize> {
     let mut unused = vec![0; a.rows().min(a.cols())];
-    getrf_by(backend, a, &mut unused, |_| 0)
+    getrf_by(backend, a, &mut unused, PivotChoice::AsItStands)
 }
 
 /// `B ← B·U⁻¹`: the rows of L that belong to rows which were no pivots, as [`getrf`] makes them. A
@@ -112,15 +113,12 @@ pub fn eliminate<T: Scalar>(backend: Backend, u: &Tile<T>, b: &mut Tile<T>) {
     });
 }
 
-/// Which entry of a column becomes its pivot.
-pub(super) type PivotChoice<T> = fn(&[T]) -> usize;
-
 #[track_caller]
 fn getrf_by<T: Scalar>(
     backend: Backend,
     a: &mut Tile<T>,
     pivots: &mut [u32],
-    choice: PivotChoice<T>,
+    choice: PivotChoice,
 ) -> Option<usize> {
     let (m, n) = (a.rows(), a.cols());
     assert!(
@@ -170,26 +168,23 @@ pub fn laswp<T: Scalar>(a: &mut Tile<T>, pivots: &[u32]) {
 
 fn swap_rows<T: Scalar>(mut a: MatMut<'_, T>, pivots: &[u32]) {
     for j in 0..a.ncols() {
-        let column = contiguous(a.rb_mut(), j);
+        let column = contiguous(&mut a, j);
         for (i, &pivot) in pivots.iter().enumerate() {
             column.swap(i, pivot as usize);
         }
     }
 }
 
-/// Columns that are factored one by one.
-const LEAF: usize = 8;
-
 /// `A ← L\U` on a block: the columns in halves down to [`LEAF`].
 pub(super) fn factor_block<T: Scalar>(
     backend: Backend,
     a: MatMut<'_, T>,
     pivots: &mut [u32],
-    choice: PivotChoice<T>,
+    choice: PivotChoice,
 ) {
     let (m, n) = (a.nrows(), a.ncols());
     if n <= LEAF {
-        return factor_leaf(a, pivots, choice);
+        return factor_columns(a, pivots, choice);
     }
     // Of a wide block, what lies right of the last pivot is a row of U.
     let half = if n > m { m } else { half(n) };
@@ -227,105 +222,4 @@ pub(super) fn factor_block<T: Scalar>(
 /// Where `n` columns are halved: at a power of two times [`LEAF`], so that leaves are full.
 fn half(n: usize) -> usize {
     n.div_ceil(2).next_power_of_two().max(LEAF)
-}
-
-/// `A ← L\U`, column by column, on vectors as wide as the machine has. Nothing is fused or summed
-/// in another order for that, so the bits are those of any machine.
-fn factor_leaf<T: Scalar>(a: MatMut<'_, T>, pivots: &mut [u32], choice: PivotChoice<T>) {
-    Arch::new().dispatch(PanelLeaf { a, pivots, choice });
-}
-
-struct PanelLeaf<'a, T> {
-    a: MatMut<'a, T>,
-    pivots: &'a mut [u32],
-    choice: PivotChoice<T>,
-}
-
-impl<T: Scalar> NullaryFnOnce for PanelLeaf<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(mut self) {
-        for j in 0..self.pivots.len() {
-            let (mut left, mut right) = self.a.rb_mut().split_at_col_mut(j + 1);
-            let pivot = j + (self.choice)(&contiguous(left.rb_mut(), j)[j..]);
-            self.pivots[j] = pivot as u32;
-            for col in 0..=j {
-                contiguous(left.rb_mut(), col).swap(j, pivot);
-            }
-            let (top, below) = contiguous(left.rb_mut(), j).split_at_mut(j + 1);
-            divide(below, top[j]);
-            for col in 0..right.ncols() {
-                let column = contiguous(right.rb_mut(), col);
-                column.swap(j, pivot);
-                let (top, rest) = column.split_at_mut(j + 1);
-                let factor = top[j];
-                for (x, &l) in rest.iter_mut().zip(&*below) {
-                    *x -= l * factor;
-                }
-            }
-        }
-    }
-}
-
-/// A column as a slice.
-#[inline(always)]
-fn contiguous<T>(a: MatMut<'_, T>, j: usize) -> &mut [T] {
-    match a.col_mut(j).try_as_col_major_mut() {
-        Some(column) => column.as_slice_mut(),
-        None => panic!("getrf: a column in pieces"),
-    }
-}
-
-/// Where |re| + |im|, rounded to the precision of `T`, is largest: the first of equals; a NaN never.
-///
-/// First how large, then where: neither loop carries an index, so both run on vectors.
-pub(super) fn largest<T: Scalar>(column: &[T]) -> usize {
-    let size = |x: T| T::from_real(x.re().abs() + x.im().abs()).re();
-    let larger = |most: f64, size: f64| if size > most { size } else { most };
-    let (groups, rest) = column.as_chunks::<GROUP>();
-    let mut lanes = [f64::NEG_INFINITY; GROUP];
-    for group in groups {
-        for (most, &x) in lanes.iter_mut().zip(group) {
-            *most = larger(*most, size(x));
-        }
-    }
-    let rest = rest.iter().map(|&x| size(x));
-    let most = lanes
-        .into_iter()
-        .chain(rest)
-        .fold(f64::NEG_INFINITY, larger);
-    let holds = |group: &[T; GROUP]| {
-        group
-            .iter()
-            .fold(false, |held, &x| held | (size(x) == most))
-    };
-    let before = GROUP * groups.iter().take_while(|group| !holds(group)).count();
-    let within = column[before..].iter().position(|&x| size(x) == most);
-    within.map_or(0, |within| before + within)
-}
-
-/// Entries that are compared at a time.
-const GROUP: usize = 32;
-
-/// Divides by a pivot; by zero not at all.
-#[inline(always)]
-fn divide<T: Scalar>(column: &mut [T], pivot: T) {
-    if pivot == T::zero() {
-        return;
-    }
-    // 1 / pivot as conj(unit) / |unit|² / scale, without overflow on the way.
-    let scale = pivot.re().abs().max(pivot.im().abs());
-    let (re, im) = (pivot.re() / scale, pivot.im() / scale);
-    let square = re * re + im * im;
-    let unit = T::from_parts(re / square, -im / square);
-    if scale >= smallest_normal::<T>() {
-        let inverse = T::from_parts(unit.re() / scale, unit.im() / scale);
-        column.iter_mut().for_each(|x| *x *= inverse);
-    } else {
-        for x in column {
-            let rotated = *x * unit;
-            *x = T::from_parts(rotated.re() / scale, rotated.im() / scale);
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! # Source
 //! LAPACK's `larfg`.
 
-use ::faer::{ColRef, MatMut};
+use ::faer::{ColMut, ColRef, MatMut};
 
 use crate::scalar::{Scalar, smallest_normal};
 
@@ -94,7 +94,12 @@ fn smallest<T: Scalar>() -> f64 {
 
 /// A column as a slice.
 pub(super) fn contiguous<'a, T>(a: &'a mut MatMut<'_, T>, j: usize) -> &'a mut [T] {
-    match a.as_mut().col_mut(j).try_as_col_major_mut() {
+    whole(a.as_mut().col_mut(j))
+}
+
+/// The same of a view of it.
+pub(super) fn whole<T>(column: ColMut<'_, T>) -> &mut [T] {
+    match column.try_as_col_major_mut() {
         Some(column) => column.as_slice_mut(),
         None => panic!("a panel with columns in pieces"),
     }

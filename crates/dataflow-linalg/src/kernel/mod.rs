@@ -47,6 +47,7 @@ mod narrow;
 pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
+mod panel;
 mod potrf;
 mod prepare;
 mod product;
@@ -56,6 +57,7 @@ pub(crate) mod scratch;
 pub(crate) mod strips;
 mod strongest;
 mod tpqrt;
+mod transpose;
 mod triangle;
 mod trsm;
 mod tstrf;
@@ -64,7 +66,7 @@ mod vectors;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use columns::{FactoredPanel, getrf_from, getrf_right};
+pub(crate) use columns::{FactoredPanel, RowMoves, getrf_from, getrf_right, solve_unit_rows};
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};

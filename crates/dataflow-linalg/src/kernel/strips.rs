@@ -1,5 +1,5 @@
-//! Leaves of Cholesky for real numbers: strips of rows of four columns, which stay in registers while the
-//! columns before are subtracted.
+//! Leaves of Cholesky and of triangular solves for real numbers: strips of rows of four columns, which stay
+//! in registers while the columns before are subtracted.
 //!
 //! faer halves such blocks down to four columns, and each half is a call whose operands are packed.
 //!
@@ -13,23 +13,27 @@ use std::ops::Deref;
 
 use ::faer::{ColMut, ColRef, MatMut, MatRef};
 
+use super::Diagonal;
 use super::larfg::contiguous;
 use super::scratch::with_scratch;
 use super::vectors::{self, InVectors};
 use crate::scalar::{Scalar, c32, c64};
 
 /// Columns of the widest block that is taken at a time: a sub-tile.
-const WIDEST: usize = 96;
+pub(super) const WIDEST: usize = 96;
 /// Columns whose strips stand in registers.
 const GROUP: usize = 4;
 
 /// The leaves of one kind of number.
 pub trait Strips: Sized {
-    /// B ← B·L⁻ᴴ, where both are of one Cholesky factorisation; of `l`, the lower triangle is read.
+    /// Whether there are any: for real numbers, on machines that fuse.
+    fn has_strips() -> bool;
+
+    /// B ← B·L⁻ᴴ; of `l`, the lower triangle is read, of a unit triangle what is below the diagonal.
     ///
     /// `false`, and nothing is done: for complex numbers, for more than 96 columns, if columns lie in
     /// pieces or the reciprocal of a pivot is not normal, and on machines that do not fuse.
-    fn solve_in_strips(l: MatRef<'_, Self>, b: MatMut<'_, Self>) -> bool;
+    fn solve_in_strips(diagonal: Diagonal, l: MatRef<'_, Self>, b: MatMut<'_, Self>) -> bool;
 
     /// A ← L, the lower triangle alone.
     ///
@@ -40,8 +44,15 @@ pub trait Strips: Sized {
 macro_rules! in_lines {
     ($($real:ident: $line:literal),+) => {$(
         impl Strips for $real {
-            fn solve_in_strips(l: MatRef<'_, Self>, b: MatMut<'_, Self>) -> bool {
-                solve::<Self, $line>(l, b)
+            fn has_strips() -> bool {
+                vectors::fuses()
+            }
+            fn solve_in_strips(
+                diagonal: Diagonal,
+                l: MatRef<'_, Self>,
+                b: MatMut<'_, Self>,
+            ) -> bool {
+                solve::<Self, $line>(diagonal, l, b)
             }
             fn factor_in_strips(a: MatMut<'_, Self>) -> bool {
                 factor::<Self, $line>(a)
@@ -69,7 +80,10 @@ macro_rules! in_lines {
 macro_rules! in_faer {
     ($($complex:ident)+) => {$(
         impl Strips for $complex {
-            fn solve_in_strips(_: MatRef<'_, Self>, _: MatMut<'_, Self>) -> bool {
+            fn has_strips() -> bool {
+                false
+            }
+            fn solve_in_strips(_: Diagonal, _: MatRef<'_, Self>, _: MatMut<'_, Self>) -> bool {
                 false
             }
             fn factor_in_strips(_: MatMut<'_, Self>) -> bool {
@@ -99,7 +113,7 @@ type Strip<T, const LINE: usize, const LINES: usize> = [[T; LINE]; LINES];
 type StripGroup<T, const LINE: usize, const LINES: usize> = [Strip<T, LINE, LINES>; GROUP];
 
 #[inline(always)]
-fn load<T: Real, const LINE: usize, const LINES: usize>(
+pub(super) fn load<T: Copy, const LINE: usize, const LINES: usize>(
     column: &[T],
     top: usize,
 ) -> Strip<T, LINE, LINES> {
@@ -110,7 +124,7 @@ fn load<T: Real, const LINE: usize, const LINES: usize>(
 }
 
 #[inline(always)]
-fn store<T: Real, const LINE: usize, const LINES: usize>(
+pub(super) fn store<T: Copy, const LINE: usize, const LINES: usize>(
     strip: &Strip<T, LINE, LINES>,
     column: &mut [T],
     top: usize,
@@ -209,16 +223,22 @@ impl<T: Real> PivotSquare<T> {
 
 // ── Solving ──────────────────────────────────────────────────────────────────────────────────────────
 
-fn solve<T: Real, const LINE: usize>(l: MatRef<'_, T>, b: MatMut<'_, T>) -> bool {
+fn solve<T: Real, const LINE: usize>(
+    diagonal: Diagonal,
+    l: MatRef<'_, T>,
+    b: MatMut<'_, T>,
+) -> bool {
     let (n, rows) = (l.ncols(), b.nrows());
     if n > WIDEST || !vectors::fuses() || l.row_stride() != 1 || b.row_stride() != 1 {
         return false;
     }
-    let mut reciprocals = [T::zero(); WIDEST];
-    for (j, to) in reciprocals[..n].iter_mut().enumerate() {
-        match l[(j, j)].reciprocal() {
-            Some(reciprocal) => *to = reciprocal,
-            None => return false,
+    let mut reciprocals = [T::one(); WIDEST];
+    if diagonal == Diagonal::NonUnit {
+        for (j, to) in reciprocals[..n].iter_mut().enumerate() {
+            match l[(j, j)].reciprocal() {
+                Some(reciprocal) => *to = reciprocal,
+                None => return false,
+            }
         }
     }
     let (mut of_l, mut of_b) = (l.col_iter(), b.col_iter_mut());
@@ -546,14 +566,25 @@ mod tests {
 
     #[test]
     fn what_is_solved_for_gives_the_block_again_and_nothing_beside_it_changes() {
-        fn check<T: Scalar>() {
+        fn check<T: Scalar>(diagonal: Diagonal) {
             for (n, rows) in ORDERS.into_iter().flat_map(|n| ROWS.map(|rows| (n, rows))) {
-                let (l, given) = (Block::<T>::triangle(n, n), Block::<T>::new(rows, n, 5));
+                let (mut l, given) = (Block::<T>::triangle(n, n), Block::<T>::new(rows, n, 5));
                 let mut x = given.clone();
-                assert!(T::solve_in_strips(l.view(), x.view_mut()) == vectors::fuses());
+                if diagonal == Diagonal::Unit {
+                    // Small below, or the solution grows without bound; NaN where nothing is read.
+                    for j in 0..n {
+                        (j..n).for_each(|i| *l.at(i, j) *= T::from_real(0.02));
+                        *l.at(j, j) = T::from_real(f64::NAN);
+                    }
+                }
+                assert!(T::solve_in_strips(diagonal, l.view(), x.view_mut()) == vectors::fuses());
+                let l = |i, j| match i == j && diagonal == Diagonal::Unit {
+                    true => T::one(),
+                    false => l.get(i, j),
+                };
                 for j in 0..n {
                     for i in 0..rows {
-                        let terms = (0..=j).map(|k| (x.get(i, k) * l.get(j, k)).re());
+                        let terms = (0..=j).map(|k| (x.get(i, k) * l(j, k)).re());
                         let off = (terms.sum::<f64>() - given.get(i, j).re()).abs();
                         let near = off <= 32.0 * T::EPSILON || !vectors::fuses();
                         assert!(near, "{} {n} {rows}: {off:e}", T::PRECISION);
@@ -564,8 +595,10 @@ mod tests {
                 }
             }
         }
-        check::<f32>();
-        check::<f64>();
+        for diagonal in [Diagonal::NonUnit, Diagonal::Unit] {
+            check::<f32>(diagonal);
+            check::<f64>(diagonal);
+        }
     }
 
     #[test]
@@ -573,10 +606,10 @@ mod tests {
         fn check<T: Scalar>() {
             let (l, given) = (Block::<T>::triangle(94, 1), Block::<T>::new(75, 94, 2));
             let mut whole = given.clone();
-            T::solve_in_strips(l.view(), whole.view_mut());
+            T::solve_in_strips(Diagonal::NonUnit, l.view(), whole.view_mut());
             for rows in [0..1, 31..33, 40..75, 70..71, 74..75] {
                 let mut alone = given.part(rows.clone());
-                T::solve_in_strips(l.view(), alone.view_mut());
+                T::solve_in_strips(Diagonal::NonUnit, l.view(), alone.view_mut());
                 assert!(alone.bits() == whole.part(rows.clone()).bits(), "{rows:?}");
             }
         }
@@ -673,7 +706,7 @@ mod tests {
             // What is beside such a pivot is solved for unless its reciprocal is no normal number.
             let mut x = b.clone();
             let is_taken = bad == -1.0 && vectors::fuses();
-            assert!(f64::solve_in_strips(a.view(), x.view_mut()) == is_taken);
+            assert!(f64::solve_in_strips(Diagonal::NonUnit, a.view(), x.view_mut()) == is_taken);
             assert!(is_taken || x.bits() == b.bits(), "{bad} at {at}");
         }
     }

@@ -720,10 +720,12 @@ fn a_triangle_is_solved_with_whatever_the_quotients_of_its_entries() {
                     ),
                 ];
                 let case = format!("{} {k} {first:e}", T::PRECISION);
-                for with in triangles {
-                    let mut column = dense(&|i, _| b(i), n, 1);
-                    trsm_op(Backend::Faer, Side::Left, with, &mut column);
-                    (0..n).for_each(|i| assert_eq!(column.get(i, 0).re(), x(i), "{case}, left"));
+                for (with, cols) in triangles.iter().flat_map(|with| [(*with, 1), (*with, 9)]) {
+                    let mut columns = dense(&|i, _| b(i), n, cols);
+                    trsm_op(Backend::Faer, Side::Left, with, &mut columns);
+                    for (i, j) in (0..n).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                        assert_eq!(columns.get(i, j).re(), x(i), "{case}, left");
+                    }
                 }
                 // X·Lᴴ with the rows and columns of L in reverse.
                 let turned = dense(&|i, j| entry(n - 1 - i, n - 1 - j), n, n);

@@ -9,6 +9,8 @@ use super::basis::pieces;
 use super::herk::half;
 use super::product::product;
 use super::scratch::with_scratch;
+use super::strips::WIDEST;
+use super::transpose::{transpose, transpose_into};
 use super::{Backend, Diagonal, Op, Side, Triangle};
 use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
 use crate::scalar::Scalar;
@@ -209,7 +211,7 @@ fn solve<T: Scalar>(
         let here = place(k.clone());
         // B[k] ← op(A[k,k])⁻¹·B[k], or from the right
         let triangle = a_layout.place(k.clone(), k.clone()).of(a);
-        T::faer_trsm_op(side, op, shape, triangle, here.of_mut(b));
+        solve_block(backend, side, (op, shape, triangle), here.of_mut(b));
         if remaining.is_empty() {
             continue;
         }
@@ -260,13 +262,109 @@ pub(super) fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
     );
 }
 
+/// `B ← op(A)⁻¹·B` or `B ← B·op(A)⁻¹` on blocks: in strips of rows of B, or from the left of Bᵀ, where there
+/// are such.
+fn solve_block<T: Scalar>(
+    backend: Backend,
+    side: Side,
+    (op, shape, a): Factor<'_, T>,
+    mut b: MatMut<'_, T>,
+) {
+    let (m, n) = (b.nrows(), b.ncols());
+    match side {
+        _ if !T::has_strips() => T::faer_trsm_op(side, op, shape, a, b),
+        Side::Left if n < FEW => T::faer_trsm_op(side, op, shape, a, b),
+        Side::Right => solve_rows(backend, (op, shape, a), b),
+        Side::Left => with_scratch(m * n, |copy: &mut [T]| {
+            let op = match op {
+                Op::NoTranspose => Op::Transpose,
+                Op::Transpose | Op::ConjTranspose => Op::NoTranspose,
+            };
+            transpose(b.rb(), copy);
+            let rows = MatMut::from_column_major_slice_mut(copy, n, m);
+            solve_rows(backend, (op, shape, a), rows);
+            transpose_into(copy, b.rb_mut());
+        }),
+    }
+}
+
+/// op(A) with one triangle of A.
+type Factor<'a, T> = (Op, (Triangle, Diagonal), MatRef<'a, T>);
+
+/// Columns that are too few for their transposition to be worth it: less than a line.
+const FEW: usize = 8;
+
+/// `B ← B·op(A)⁻¹` for real numbers on blocks: halves of A, down to what strips take.
+fn solve_rows<T: Scalar>(
+    backend: Backend,
+    (op, (triangle, diagonal), a): Factor<'_, T>,
+    mut b: MatMut<'_, T>,
+) {
+    let n = b.ncols();
+    let factor = (op, (triangle, diagonal), a);
+    if solve_leaf(factor, b.rb_mut()) {
+        return;
+    }
+    if n <= LEAF {
+        return T::faer_trsm_op(Side::Right, op, (triangle, diagonal), a, b);
+    }
+    let half = half(n);
+    let (a00, a01, a10, a11) = a.split_at(half, half);
+    let (b0, b1) = b.split_at_col_mut(half);
+    let beside = match triangle {
+        Triangle::Lower => a10,
+        Triangle::Upper => a01,
+    };
+    let [mut first, mut second] = match solves_first_to_last(Side::Right, op, triangle) {
+        true => [(a00, b0), (a11, b1)],
+        false => [(a11, b1), (a00, b0)],
+    };
+    let shape = (triangle, diagonal);
+    solve_rows(backend, (op, shape, first.0), first.1.rb_mut());
+    // Y ← Y − X·op(A) beside
+    let solved = (Op::NoTranspose, first.1.rb());
+    product(backend, solved, (op, beside), second.1.rb_mut());
+    solve_rows(backend, (op, shape, second.0), second.1);
+}
+
+/// The same by strips alone; `false`, and nothing is done, where they do not take it.
+fn solve_leaf<T: Scalar>((op, (triangle, diagonal), a): Factor<'_, T>, b: MatMut<'_, T>) -> bool {
+    let n = b.ncols();
+    if triangle == Triangle::Lower && op != Op::NoTranspose {
+        return T::solve_in_strips(diagonal, a, b);
+    }
+    if n > WIDEST {
+        return false;
+    }
+    // L of X·Lᵀ = B; where the last unknown comes first, all is counted from the end.
+    let down = solves_first_to_last(Side::Right, op, triangle);
+    let at = |i: usize| if down { i } else { n - 1 - i };
+    with_scratch(n * n, |l: &mut [T]| {
+        for j in 0..n {
+            let Some(column) = a.col(at(j)).try_as_col_major() else {
+                return false;
+            };
+            let column = column.as_slice();
+            match op {
+                Op::NoTranspose => (0..=j).for_each(|k| l[k * n + j] = column[at(k)]),
+                Op::Transpose | Op::ConjTranspose => {
+                    (j..n).for_each(|i| l[j * n + i] = column[at(i)]);
+                }
+            }
+        }
+        let l = MatRef::from_column_major_slice(l, n, n);
+        let b = if down { b } else { b.reverse_cols_mut() };
+        T::solve_in_strips(diagonal, l, b)
+    })
+}
+
 /// Largest order of a triangle that is left to one call.
 const LEAF: usize = 48;
 
 /// `B ← B·L⁻ᴴ` on blocks: halves of L down to [`LEAF`], the square below them as a product.
 pub(super) fn trsm_block<T: Scalar>(backend: Backend, l: MatRef<'_, T>, mut b: MatMut<'_, T>) {
     let n = l.nrows();
-    if T::solve_in_strips(l, b.rb_mut()) {
+    if T::solve_in_strips(Diagonal::NonUnit, l, b.rb_mut()) {
         return;
     }
     if n <= LEAF {

@@ -7,7 +7,8 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::basis::{blocks, copy_from, copy_to, pieces};
-use super::getrf::{factor_block, largest};
+use super::getrf::factor_block;
+use super::panel::PivotChoice;
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Diagonal, Op, Side, Triangle};
@@ -72,7 +73,7 @@ pub fn tstrf<T: Scalar>(backend: Backend, u: &mut Tile<T>, a: &mut Tile<T>, step
                 top[(i, j)] = T::zero();
             }
             copy_from(a, 0..m, block.clone(), below);
-            factor_block(backend, whole, pivots, largest);
+            factor_block(backend, whole, pivots, PivotChoice::Largest);
 
             for (j, &pivot) in pivots.iter().enumerate() {
                 let (at, column) = (block.start + j, &stack[j * height..][..height]);

@@ -8,7 +8,7 @@ use super::moving::Moving;
 use super::numbered::{self, Numbered};
 use super::pivots::{Swaps, of_words, order, words};
 use super::rank_rows::RankRows;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, getrf, trsm_op};
+use crate::kernel::{Backend, Op, gemm_op, getrf, solve_unit_rows};
 use crate::matrix::{Format, Layout, Part, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
@@ -129,42 +129,39 @@ impl<T: Scalar> Factor<'_, T> {
         let ([tile, swaps, triangle], mut slots, []) = flows.split();
         let (tile, swaps) = (tile.update(), Swaps::of(swaps.read()));
         let risen: Vec<_> = slots.by_ref().take(p).map(Slot::get).collect();
-        let width = self.a.tile_cols(n as usize);
-        let old = rows_of(tile);
+        let (width, height) = (self.a.tile_cols(n as usize), tile.rows());
+        let memory = self.a.memory();
 
+        // Rows of the top as columns: so the solution is from the right.
+        let mut rows = Tile::unspecified(width, height, Format::ColumnMajor, memory);
         let (places, counts) = self.places(swaps.touched, k);
-        let (mut stay, mut rise) = (Vec::new(), vec![Vec::new(); p]);
+        let mut stay = Vec::new();
         for (i, &source) in swaps.sources.iter().enumerate() {
             if (source as usize) < swaps.sources.len() {
-                if source as usize != i {
-                    stay.push((i, source as usize * width));
-                }
+                stay.push((source as usize, i * width));
             } else if let Ok(at) = swaps.touched.binary_search(&source) {
                 let (r, place) = places[at];
-                rise[r].push((i, place * width));
+                if let Some(risen) = risen[r] {
+                    let row = &risen.as_slice()[place * width..][..width];
+                    rows.as_mut_slice()[i * width..][..width].copy_from_slice(row);
+                }
             }
         }
-        tile.set_rows(&stay, &old);
-        for (rows, risen) in rise.iter().zip(risen) {
-            if let Some(risen) = risen {
-                tile.set_rows(rows, risen.as_slice());
-            }
-        }
+        tile.copy_rows(&stay, rows.as_mut_slice());
         for (r, slot) in slots.enumerate() {
-            let mut fallen = numbered::room(width, counts[r], self.a.memory());
+            let mut fallen = numbered::room(width, counts[r], memory);
             let here = places.iter().enumerate().filter(|(_, place)| place.0 == r);
-            let rows = numbered::rows_mut(fallen.as_mut_slice(), width);
-            for ((at, _), mut row) in here.zip(rows) {
-                let filler = swaps.fillers[at] as usize;
-                row.elements
-                    .copy_from_slice(&old[filler * width..][..width]);
-                row.set_number(swaps.touched[at]);
-            }
+            let here = here.map(|(at, _)| at);
+            let leaving = here.clone().map(|at| swaps.fillers[at] as usize);
+            let leaving: Vec<_> = leaving.zip(numbered::places(width)).collect();
+            tile.copy_rows(&leaving, fallen.as_mut_slice());
+            let goals = here.map(|at| swaps.touched[at]);
+            numbered::set_numbers(fallen.as_mut_slice(), width, goals);
             slot.put(fallen);
         }
-        let unit_lower = (Triangle::Lower, Diagonal::Unit);
-        let triangle = (Op::NoTranspose, unit_lower, triangle.read());
-        trsm_op(self.backend, Side::Left, triangle, tile);
+        solve_unit_rows(self.backend, triangle.read(), &mut rows);
+        let all: Vec<_> = (0..height).map(|i| (i, i * width)).collect();
+        tile.set_rows(&all, rows.as_slice());
     }
 
     /// Which rank row each touched row of panel k belongs to, and how many of it come before; then how many
@@ -261,12 +258,4 @@ fn copy_rows<T: Scalar>(
     for (from, to) in columns.zip(to.columns_mut()) {
         to[at..][..n].copy_from_slice(&from[first..][..n]);
     }
-}
-
-/// The rows of a tile, one after the other.
-pub(super) fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
-    let mut rows = vec![T::zero(); tile.rows() * tile.cols()];
-    let each: Vec<_> = (0..tile.rows()).map(|i| (i, i * tile.cols())).collect();
-    tile.copy_rows(&each, &mut rows);
-    rows
 }

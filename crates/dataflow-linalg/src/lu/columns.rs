@@ -19,7 +19,7 @@ use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
 use crate::flops;
-use crate::kernel::{Backend, FactoredPanel, getrf_from, getrf_right};
+use crate::kernel::{Backend, FactoredPanel, RowMoves, getrf_from, getrf_right};
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
@@ -220,11 +220,15 @@ impl<'a, T: Scalar> Columns<'a, T> {
     /// Step k of column n.
     fn update(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
         let [column, left, swaps, triangle] = flows.slots();
+        let swaps = Swaps::of(swaps.read());
         let panel = FactoredPanel {
             top: self.top(k),
             column: left.read(),
             triangle: triangle.read(),
-            pivots: Swaps::of(swaps.read()).pivots,
+            swaps: RowMoves {
+                sources: swaps.sources,
+                fallen: (swaps.touched, swaps.fillers),
+            },
             nb: self.a.nb(),
         };
         getrf_right(self.backend, panel, column.update());

@@ -19,7 +19,6 @@
 //! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
 //! multicore architectures*, Parallel Computing 35 (2009).
 
-use super::body::rows_of;
 use super::exchanges::Exchanges;
 use super::factor::expect_regular;
 use super::pivots::{expect_general, of_words, order, words, words_bytes};
@@ -432,4 +431,12 @@ pub(super) fn exchange<T: Scalar>(
     tile.set_rows(&rows, &old);
     let unit_lower = (Op::NoTranspose, (Triangle::Lower, Diagonal::Unit), lower);
     trsm_op(backend, Side::Left, unit_lower, tile);
+}
+
+/// The rows of a tile, one after the other.
+fn rows_of<T: Scalar>(tile: &Tile<T>) -> Vec<T> {
+    let mut rows = vec![T::zero(); tile.rows() * tile.cols()];
+    let each: Vec<_> = (0..tile.rows()).map(|i| (i, i * tile.cols())).collect();
+    tile.copy_rows(&each, &mut rows);
+    rows
 }

@@ -32,27 +32,15 @@ pub(super) fn places(width: usize) -> impl Iterator<Item = usize> {
     (0..).step_by(stored_width(width))
 }
 
-/// Rows in storage to be written: elements and numbers.
-pub(super) fn rows_mut<T: Scalar>(
+/// Writes the numbers of rows in storage, in order.
+pub(super) fn set_numbers<T: Scalar>(
     stored: &mut [T],
     width: usize,
-) -> impl Iterator<Item = RowMut<'_, T>> {
+    numbers: impl Iterator<Item = u32>,
+) {
     let rows = stored.chunks_exact_mut(stored_width(width));
-    rows.map(move |row| {
-        let (elements, number) = row.split_at_mut(width);
-        RowMut { elements, number }
-    })
-}
-
-/// A row to be written.
-pub(super) struct RowMut<'t, T> {
-    pub(super) elements: &'t mut [T],
-    number: &'t mut [T],
-}
-
-impl<T: Scalar> RowMut<'_, T> {
-    pub(super) fn set_number(&mut self, number: u32) {
-        set_number(&mut self.number[0], number);
+    for (row, number) in rows.zip(numbers) {
+        set_number(&mut row[width], number);
     }
 }
 
@@ -102,10 +90,11 @@ mod tests {
             let heap: Arc<dyn Memory> = Arc::new(Heap);
             let (width, rows) = (3, [7, 0, u32::MAX]);
             let mut tile: Tile<T> = room(width, rows.len(), &heap);
-            for (mut row, number) in rows_mut(tile.as_mut_slice(), width).zip(rows) {
-                row.elements.fill(T::from_real(f64::from(number % 5)));
-                row.set_number(number);
+            for (place, number) in places(width).zip(rows) {
+                let row = &mut tile.as_mut_slice()[place..][..width];
+                row.fill(T::from_real(f64::from(number % 5)));
             }
+            set_numbers(tile.as_mut_slice(), width, rows.into_iter());
             let numbered = Numbered::of(&tile);
             assert_eq!((numbered.len(), numbered.width()), (3, width));
             assert!(numbered.numbers().eq(rows));

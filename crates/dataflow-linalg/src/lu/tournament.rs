@@ -109,14 +109,15 @@ impl<T: Scalar> Factor<'_, T> {
             .map(|m| self.a.row_range(m as usize).start);
         let first_rows: Vec<usize> = first_rows.map(|row| row - rows_above).collect();
         let mut rows = vec![Vec::new(); tiles.len()];
-        let into = numbered::rows_mut(set.as_mut_slice(), width);
-        for ((&row, mut into), at) in winners.iter().zip(into).zip(numbered::places(width)) {
+        let mut numbers = Vec::with_capacity(winners.len());
+        for (&row, at) in winners.iter().zip(numbered::places(width)) {
             let row = row as usize;
             let tile = tops.partition_point(|&top| top <= row) - 1;
             let i = row - tops[tile];
             rows[tile].push((i, at));
-            into.set_number((first_rows[tile] + i) as u32);
+            numbers.push((first_rows[tile] + i) as u32);
         }
+        numbered::set_numbers(set.as_mut_slice(), width, numbers.into_iter());
         for (tile, rows) in tiles.iter().zip(&rows) {
             tile.copy_rows(rows, set.as_mut_slice());
         }
@@ -202,9 +203,7 @@ impl<T: Scalar> Factor<'_, T> {
         let fillers = fallen.iter().map(|&(_, &filler)| filler as usize);
         let fillers: Vec<_> = fillers.zip(numbered::places(width)).collect();
         top.copy_rows(&fillers, rows);
-        for (mut row, &(&touched, _)) in numbered::rows_mut(rows, width).zip(fallen) {
-            row.set_number(touched);
-        }
+        numbered::set_numbers(rows, width, fallen.iter().map(|&(&touched, _)| touched));
         seat
     }
 
