@@ -163,7 +163,12 @@ pub(crate) fn with_potrf<T: Scalar, R>(
             lower(j, &mut column[j..n]);
             column[j] = T::from_real(column[j].re());
         }
-        if !T::faer_potrf(MatMut::from_column_major_slice_with_stride_mut(a, n, n, ld)) {
+        let block = MatMut::from_column_major_slice_with_stride_mut(a, n, n, ld);
+        let is_factored = match n >= FEWEST_STRIPS && T::has_strips() {
+            true => potrf_block(Backend::Auto, block).is_ok(),
+            false => T::faer_potrf(block),
+        };
+        if !is_factored {
             return None;
         }
         for j in 0..n {
@@ -188,6 +193,9 @@ impl NotPositive {
         }
     }
 }
+
+/// Smallest order that strips are worth their copy for, of a matrix by itself.
+const FEWEST_STRIPS: usize = 16;
 
 /// Largest order of a block that is factored by one call.
 const LEAF: usize = 48;
