@@ -177,6 +177,37 @@ fn a_window_on_ranks_that_there_are_not_is_refused_with_those_there_are() {
     }
 }
 
+/// An empty picture was written, and the status was 0.
+#[test]
+fn a_window_beyond_the_run_is_refused_with_how_long_the_run_was() {
+    let path = file("beyond.html");
+    let name = path.to_str().unwrap();
+    let words = ["--n", "50", "--trace", name, "--window", "5000.."];
+    let refused = crate::ended::run("cholesky", &words);
+    let told = "nothing of the run is in the window 5000.. s (the run lasted 0.";
+    assert_eq!(refused.status, 1, "{}", refused.stdout);
+    let line = refused.stderr.trim_end();
+    let begins = line.starts_with(&format!("error: {name}: {told}"));
+    assert!(begins && line.ends_with(" s)"), "{line}");
+    assert!(!path.exists(), "no empty page is left");
+}
+
+/// The matrix is read through three times, in far less time than it is factored in.
+#[test]
+fn of_several_graphs_those_are_written_that_the_window_shows_something_of() {
+    let path = file("some.json");
+    let flags = ["--n", "600", "--m", "600", "--threads", "1"];
+    let flags = [&flags[..], &["--window", "0.001.."]].concat();
+    let object = traced("least_squares", &flags, &path);
+    let traces = object["trace"].as_array().unwrap();
+    let left_out = object["traces_left_out"].as_u64().unwrap();
+    assert_eq!(traces.len() + left_out as usize, 5, "{object}");
+    assert!(!traces.is_empty(), "{object}");
+    for trace in traces {
+        assert!(trace["seconds"].as_f64().unwrap() >= 0.001, "{trace}");
+    }
+}
+
 #[test]
 fn the_version_of_an_example_is_that_of_the_workspace() {
     let told = crate::ended::run("cholesky", &["--version"]);

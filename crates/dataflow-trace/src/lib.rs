@@ -163,11 +163,14 @@ impl View<'_> {
     /// replaced as a whole, once the new one is: no reader sees a part of it.
     ///
     /// # Errors
-    /// If no format has this extension, or the file cannot be written; what was there stays.
+    /// If no format has this extension, nothing of the run is in the window, or the file cannot be written;
+    /// what was there stays.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let Some(format) = Format::of(path) else {
             return Err(WriteError::Extension(path.to_path_buf()));
         };
+        let refused = |fault| WriteError::File(path.to_path_buf(), fault);
+        self.expect_within().map_err(refused)?;
         let written = |path: &Path, writer: FormatWriter| {
             let made = replace(path, |mut file| writer(self, &mut file));
             made.map_err(|fault| WriteError::File(path.to_path_buf(), fault))
@@ -183,8 +186,10 @@ impl View<'_> {
     /// Writes what is seen as one file of a format; of Paraver's three, the records.
     ///
     /// # Errors
-    /// If the writer fails, or the format cannot hold so many workers (Paraver: 65 535).
+    /// If nothing of the run is in the window ([`is_beyond`](View::is_beyond)), the writer fails, or the
+    /// format cannot hold so many workers (Paraver: 65 535).
     pub fn write_to(&self, format: Format, out: &mut dyn io::Write) -> io::Result<()> {
+        self.expect_within()?;
         format.writer()(self, out)
     }
 }

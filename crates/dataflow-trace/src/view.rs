@@ -10,9 +10,9 @@
 use dataflow_core::trace::{Activity, At, Doing, Message, RankTrace, Slice, Span, Trace};
 use std::cmp::Reverse;
 use std::error::Error;
-use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::{fmt, io};
 
 /// Which time and which ranks are seen; [`Window::default`] is everything.
 ///
@@ -159,6 +159,44 @@ impl<'a> View<'a> {
             end,
             mark: "",
         }
+    }
+
+    /// Whether the window's time lies beyond the run, or ends where it begins: such a view is not written.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::rank::Rank;
+    /// use dataflow_core::trace::{RankTrace, Span, Trace};
+    /// use dataflow_trace::{Format, View};
+    ///
+    /// let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 2_000_000 }, vec![vec![]]);
+    /// let trace = Trace::new("by hand", ["Step"], vec![rank]);
+    /// let view = View::cut(&trace, "5..6".parse()?);
+    /// assert!(view.is_beyond());
+    /// let refused = view.write_to(Format::Chrome, &mut Vec::new()).unwrap_err();
+    /// let text = "nothing of the run is in the window 5..6 s (the run lasted 0.002 s)";
+    /// assert_eq!(refused.to_string(), text);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_beyond(&self) -> bool {
+        self.window.from > self.end || self.window.to == 0
+    }
+
+    /// Refuses a view that [`is_beyond`](View::is_beyond) the run.
+    pub(crate) fn expect_within(&self) -> io::Result<()> {
+        if !self.is_beyond() {
+            return Ok(());
+        }
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+        let to = match self.window.to {
+            u64::MAX => String::new(),
+            to => seconds(to).to_string(),
+        };
+        let (from, length) = (seconds(self.window.from), seconds(self.end));
+        let text = format!(
+            "nothing of the run is in the window {from}..{to} s (the run lasted {length} s)"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
     /// The whole trace of one run of several, and nothing from its end to that of the longest.

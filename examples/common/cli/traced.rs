@@ -35,25 +35,41 @@ fn draw(trace: &Trace, path: &Path) -> Result<(), Failure> {
     trace::replace(path, |mut file| file.write_all(&text)).map_err(failed)
 }
 
-/// Writes traces and tells of them.
+/// Writes traces and tells of them; of several graphs those that the window shows something of.
 fn write(
     traces: &[Trace],
     path: &Path,
     flags: &Flags,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
+    let view = |trace| View::cut(trace, flags.window.clone());
+    // What lies beyond the longest graph lies beyond all, and is refused.
+    if let Some(longest) = traces.iter().max_by_key(|trace| trace.length()) {
+        let view = view(longest);
+        if view.is_beyond() {
+            view.write(path)?;
+        }
+    }
     let mut objects = Vec::new();
+    let mut n_beyond = 0;
     for (trace, path) in traces.iter().zip(trace_files(path)) {
-        View::cut(trace, flags.window.clone()).write(&path)?;
+        if view(trace).is_beyond() {
+            let seconds = trace.length() as f64 / 1e9;
+            outcome.say(format!("no trace of {}: it lasted {seconds} s", trace.name));
+            n_beyond += 1;
+            continue;
+        }
+        view(trace).write(&path)?;
         let told = trace.explanation();
         outcome.say(format!("trace of {} in {}", trace.name, path.display()));
         outcome.say(told.to_string().trim_end());
         objects.push(object(trace, &told, &path));
     }
     let left_out = traces.len() - objects.len();
-    if left_out > 0 {
+    let more = left_out - n_beyond;
+    if more > 0 {
         outcome.say(format!(
-            "traces of {left_out} more graphs of this run are left out"
+            "traces of {more} more graphs of this run are left out"
         ));
     }
     outcome.set("trace", objects);

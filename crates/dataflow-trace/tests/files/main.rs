@@ -179,6 +179,8 @@ proptest! {
         let trace = random(seed, 30);
         let window = Window { from, to: from + length, ranks: first..first + n };
         let view = View::cut(&trace, window.clone());
+        prop_assert_eq!(view.is_beyond(), from > trace.length() || window.to == 0);
+        prop_assume!(!view.is_beyond());
         let overlaps = |begin, end| {
             begin < window.to && (end > window.from || begin >= window.from)
         };
@@ -293,6 +295,47 @@ fn what_has_no_length_is_seen_where_the_window_begins() {
         };
         let read = chrome::read(&text(&View::cut(&trace, window), Format::Chrome));
         assert_eq!(read.bodies[&(0, 0)].len(), expected, "{from} to {to}");
+    }
+}
+
+/// Each format made a file of no task, as of a run that had none.
+#[test]
+fn a_window_beyond_the_run_is_refused_with_how_long_the_run_was() {
+    let rank = RankTrace::new(Rank(0), Span { begin: 0, end: 60 }, vec![vec![]]);
+    let trace = Trace::new("short", ["Task"], vec![rank]);
+    let folder = Folder::new("beyond");
+    for (window, told) in [
+        ("5..6", Some("5..6 s")),
+        ("0.000000061..", Some("0.000000061.. s")),
+        ("0..0", Some("0..0 s")),
+        ("0.00000006..", None),
+        ("..", None),
+    ] {
+        let view = View::cut(&trace, window.parse().unwrap());
+        for (extension, format) in [
+            ("pftrace", Format::Perfetto),
+            ("prv", Format::Paraver),
+            ("paje", Format::Paje),
+            ("json", Format::Chrome),
+            ("dot", Format::Dot),
+            ("svg", Format::Svg),
+            ("html", Format::Html),
+        ] {
+            let path = folder.path(&format!("run.{extension}"));
+            let written = view.write(&path).map_err(|fault| fault.to_string());
+            let sent = view.write_to(format, &mut Vec::new());
+            let Some(told) = told else {
+                written.unwrap();
+                sent.unwrap();
+                std::fs::remove_file(&path).unwrap();
+                continue;
+            };
+            let told =
+                format!("nothing of the run is in the window {told} (the run lasted 0.00000006 s)");
+            assert_eq!(sent.unwrap_err().to_string(), told);
+            assert_eq!(written, Err(format!("{}: {told}", path.display())));
+            assert!(!path.exists(), "{window}: {extension}");
+        }
     }
 }
 
