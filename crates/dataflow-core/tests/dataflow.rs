@@ -366,3 +366,23 @@ fn runs_one_after_another_cost_what_each_does() {
     assert_eq!(both.copies_by_class, copies);
     assert_eq!((both.local_bytes, both.remote_bytes), (9, 12));
 }
+
+#[test]
+fn runs_of_which_one_tells_nothing_of_its_bytes_tell_nothing_together() {
+    let of_run = |tasks: u64, uniform: bool| {
+        let mut report = Report::default();
+        (report.tasks, report.uniform) = (tasks, uniform);
+        report
+    };
+    for (first, next, share) in [
+        (of_run(1, false), of_run(1, true), None),
+        (of_run(1, true), of_run(1, false), None),
+        (of_run(1, true), of_run(1, true), Some(1.0)),
+        // One without tasks has read nothing, such as a sum's beginning.
+        (Report::default(), of_run(1, true), Some(1.0)),
+        (of_run(1, true), Report::default(), Some(1.0)),
+    ] {
+        let told = format!("{first:?} and {next:?}");
+        assert_eq!(first.followed_by(next).local_share(), share, "{told}");
+    }
+}

@@ -113,11 +113,16 @@ impl Report {
     /// What this run and one after it cost together: by worker, and by class where both have it.
     #[must_use]
     pub fn followed_by(mut self, next: Report) -> Report {
+        // Who has run nothing has read nothing: a sum may begin with `Report::default()`.
+        self.uniform = match (self.tasks, next.tasks) {
+            (0, _) => next.uniform,
+            (_, 0) => self.uniform,
+            _ => self.uniform && next.uniform,
+        };
         self.tasks += next.tasks;
         self.seconds += next.seconds;
         self.local_bytes += next.local_bytes;
         self.remote_bytes += next.remote_bytes;
-        self.uniform = next.uniform;
         let workers = self.tasks_by_worker.len().max(next.tasks_by_worker.len());
         self.tasks_by_worker.resize(workers, 0);
         let workers = self.tasks_by_worker.iter_mut().zip(next.tasks_by_worker);
