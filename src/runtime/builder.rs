@@ -107,8 +107,9 @@ impl RuntimeBuilder {
     }
 
     /// Records every run, in at most `bytes` on each rank: 32 for each task and for each of the six stamps
-    /// of a message. Each worker takes 64 KiB of them at a time: with less than that for each, what the last
-    /// ones do is not recorded. Traces are kept until they are taken: see [`Tracer`] and [`Runtime::traces`].
+    /// of a message. A worker takes a 64th of them at a time, but 2 KiB at least and 64 KiB at most: with less
+    /// for each, what the last ones do is not recorded. Traces are kept until they are taken: see [`Tracer`]
+    /// and [`Runtime::traces`].
     pub fn trace(self, bytes: usize) -> Self {
         let tracer = Some(Tracer::new(bytes));
         RuntimeBuilder { tracer, ..self }

@@ -69,11 +69,13 @@ pub(super) struct Noted {
     pub names: Vec<&'static str>,
 }
 
-/// Notes in a chunk of room: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
+/// Notes in a chunk of room, at most: 64 KiB. Chunks are touched beforehand, which takes Miri its time.
 const CHUNK: usize = if cfg!(miri) { 64 } else { 2048 };
 /// The same in time that somebody else tells, in which a page that is touched costs none: 2 KiB. There may
 /// be thousands of ranks with a few notes each.
 const SMALL_CHUNK: usize = 64;
+/// A room has so many chunks at least, unless they would be smaller than that: each worker takes one.
+const FEWEST_CHUNKS: usize = 64;
 
 /// Chunks of notes: those that nobody writes into, and how many more may be made.
 #[derive(Debug)]
@@ -91,7 +93,10 @@ impl ChunkPool {
     /// Of so many bytes, for notes by this clock.
     pub(super) fn new(bytes: usize, clock: &Clock) -> Self {
         let prepares = !clock.is_given();
-        let notes = if prepares { CHUNK } else { SMALL_CHUNK };
+        let notes = match prepares {
+            true => (bytes / size_of::<Note>() / FEWEST_CHUNKS).clamp(SMALL_CHUNK, CHUNK),
+            false => SMALL_CHUNK,
+        };
         ChunkPool {
             spare: Mutex::default(),
             notes,
@@ -406,6 +411,33 @@ mod tests {
         assert_eq!(pools[1].n_chunks(), 0);
         let chunk = pools[1].chunk().unwrap();
         assert!(chunk.capacity() * size_of::<Note>() <= 2048);
+    }
+
+    /// Of 64 KiB the first worker took all: of what the second did nothing was noted.
+    #[test]
+    fn little_room_is_enough_for_several_workers() {
+        for (bytes, workers) in [(1 << 14, 4), (1 << 16, 16), (1 << 20, 64), (1_000_000, 64)] {
+            let clock = Clock::of_machine();
+            let pool = Arc::new(ChunkPool::new(bytes, &clock));
+            let another = ChunkPool::new(pool.bytes(), &clock);
+            assert_eq!((another.bytes(), another.notes), (pool.bytes(), pool.notes));
+            let lost = bytes - pool.bytes();
+            assert!(lost < pool.notes * size_of::<Note>(), "{lost} of {bytes}");
+            let tracks: Vec<Track> = (0..workers)
+                .map(|_| {
+                    let mut track = Track::new(clock.clone(), pool.clone());
+                    for _ in 0..2 {
+                        track.enters();
+                        track.leaves();
+                    }
+                    track
+                })
+                .collect();
+            for track in tracks {
+                let noted = track.into_records();
+                assert_eq!((noted.notes.len(), noted.missing), (2, 0), "{bytes}");
+            }
+        }
     }
 
     /// A visit is noted last, so it was lost first: a worker without room was never there.
