@@ -37,10 +37,16 @@ pub fn command(options: &Options) -> ExitCode {
     }
 }
 
-const LACKS_A_KEY: &str = "its trace lacks a key";
+/// A trace without something that every trace of an example has.
+fn lacks(key: &str) -> String {
+    format!("its trace lacks {key:?} (run an example of this version with --json --trace FILE)")
+}
 
 /// Of seconds, thirty years, and of workers.
 const MOST: f64 = 1e9;
+
+/// What shares that were rounded may add up to.
+const WHOLE: f64 = 1.0 + 1e-9;
 
 /// A graph that was traced.
 struct Graph {
@@ -55,9 +61,9 @@ struct Graph {
 
 impl Graph {
     fn of(trace: &Value) -> Result<Self, String> {
-        let text = |key: &str| trace[key].as_str().map(String::from).ok_or(LACKS_A_KEY);
-        let number = |key: &str| within(key, trace[key].as_f64());
-        let shares = trace["shares"].as_object().ok_or(LACKS_A_KEY)?.iter();
+        let text = |key: &str| trace[key].as_str().map(String::from).ok_or(lacks(key));
+        let number = |key: &str| within(key, trace[key].as_f64(), MOST);
+        let shares = trace["shares"].as_object().ok_or(lacks("shares"))?.iter();
         Ok(Graph {
             name: text("graph")?,
             verdict: text("verdict")?,
@@ -65,7 +71,9 @@ impl Graph {
             bound: number("area_seconds")?.max(number("path_seconds")?),
             workers: number("workers")?,
             shares: shares
-                .map(|(name, part)| Ok((name.clone(), part.as_f64().ok_or(LACKS_A_KEY)?)))
+                .map(|(name, part)| {
+                    Ok((name.clone(), within(name, part.as_f64().map(whole), 1.0)?))
+                })
                 .collect::<Result<_, String>>()?,
         })
     }
@@ -77,12 +85,20 @@ impl Graph {
     }
 }
 
+/// The same share, but all where it is more by rounding.
+fn whole(part: f64) -> f64 {
+    match part <= WHOLE {
+        true => part.min(1.0),
+        false => part,
+    }
+}
+
 /// A number of a file, if it is one that can be meant.
-fn within(key: &str, number: Option<f64>) -> Result<f64, String> {
-    match number.ok_or(LACKS_A_KEY)? {
-        number if (0.0..=MOST).contains(&number) => Ok(number),
+fn within(key: &str, number: Option<f64>, most: f64) -> Result<f64, String> {
+    match number.ok_or(lacks(key))? {
+        number if (0.0..=most).contains(&number) => Ok(number),
         number => Err(format!(
-            "its {key:?} is {number:?} (must be from 0 to {MOST:e})"
+            "its {key:?} is {number:?} (must be from 0 to {most})"
         )),
     }
 }
@@ -217,7 +233,14 @@ mod tests {
         for (trace, why) in [
             (json!(null), "no trace in it"),
             (json!([]), "no graph was traced"),
-            (json!([{ "graph": "row" }]), "its trace lacks a key"),
+            (
+                json!([{ "graph": "row" }]),
+                "its trace lacks \"shares\" (run an example",
+            ),
+            (
+                json!([{ "graph": "row", "shares": {} }]),
+                "its trace lacks \"verdict\" (run an example",
+            ),
         ] {
             let fault = graphs(&json!({ "trace": trace })).err();
             assert!(fault.is_some_and(|fault| fault.starts_with(why)), "{why}");
@@ -242,18 +265,23 @@ mod tests {
             ("seconds", 1e300),
             ("area_seconds", -0.5),
             ("workers", 1e300),
+            ("Cell", -0.5),
+            ("Cell", 1e300),
         ] {
             let mut trace = json!({
                 "graph": "row", "verdict": "so", "seconds": 1.0, "area_seconds": 0.5,
                 "path_seconds": 0.5, "workers": 2, "shares": { "Cell": 1.0 },
             });
             assert!(graphs(&json!({ "trace": [trace] })).is_ok());
-            trace[key] = number.into();
+            match trace["shares"].get(key) {
+                Some(_) => trace["shares"][key] = number.into(),
+                None => trace[key] = number.into(),
+            }
             let fault = graphs(&json!({ "trace": [trace] }))
                 .err()
                 .unwrap_or_default();
             assert!(
-                fault.starts_with(&format!("its {key:?} is {number:?}")),
+                fault.starts_with(&format!("its {key:?} is {number:?} (must be from 0 to ")),
                 "{fault}"
             );
         }
