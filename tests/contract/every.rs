@@ -612,6 +612,30 @@ fn a_plan_is_told_of_ranks_that_this_machine_would_not_start() {
     assert!(wrong.is_a_bad_argument().contains("81 ranks"));
 }
 
+/// It said "invalid digit found in string", of -1 too.
+#[test]
+fn what_is_no_number_is_refused_with_what_would_be_one() {
+    for (flag, value, allowed) in [
+        ("--n", "-1", "must be a whole number, 0 or more"),
+        ("--n", "1e3", "must be a whole number"),
+        ("--n", "", "must be a whole number"),
+        ("--seed", "0.5", "must be a whole number"),
+        ("--nb", "-1", "must be a whole number, 1 or more"),
+        ("--nb", "x", "must be a whole number, 1 or more"),
+        ("--silence", "x", "must be a whole number"),
+        ("--condition", "x", "must be a number"),
+        ("--condition", "", "must be a number"),
+    ] {
+        let refused = run("cholesky", &[&format!("{flag}={value}")]);
+        let line = refused.is_a_bad_argument();
+        let begins = line.starts_with(&format!("invalid value '{value}' for '{flag} <"));
+        assert!(
+            begins && line.ends_with(&format!(">': {allowed}")),
+            "{line}"
+        );
+    }
+}
+
 /// Files that were asked for were never written, and nobody was told.
 #[test]
 fn what_means_nothing_beside_a_plan_is_refused() {

@@ -62,12 +62,14 @@ pub use outcome::Outcome;
 pub use settings::{Flags, Settings};
 
 use clap::Args;
+use clap::error::{ContextKind, ContextValue};
 use dataflow::core::rank::Rank;
 use dataflow::mpi::start::Launched;
 use dataflow::numa::TopologyError;
 use dataflow::{Runtime, RuntimeBuilder, Transport, launch};
 use serde_json::{Value, json};
 use std::any::Any;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -509,12 +511,27 @@ impl Answer {
             };
         }
         let first = text.split("\n\n").next().unwrap_or_default();
-        let stderr = error_line(first.strip_prefix("error: ").unwrap_or(first));
+        let first = first.strip_prefix("error: ").unwrap_or(first);
+        let stderr = error_line(&in_words(first, error));
         Answer {
             status: 2,
             stdout: String::new(),
             stderr,
         }
+    }
+}
+
+/// The text of a bad argument; of one that is no number with what would be one.
+fn in_words(text: &str, error: &clap::Error) -> String {
+    let (Some(fault), Some(ContextValue::String(value))) =
+        (error.source(), error.get(ContextKind::InvalidValue))
+    else {
+        return text.to_string();
+    };
+    let meant = settings::number_meant(fault, value);
+    match (text.strip_suffix(&fault.to_string()), meant) {
+        (Some(before), Some(meant)) => format!("{before}{meant}"),
+        _ => text.to_string(),
     }
 }
 

@@ -15,8 +15,10 @@ use dataflow::numa::Topology;
 use dataflow::numa::topology::share::{LocalRank, part};
 use dataflow::trace::Window;
 use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -408,10 +410,26 @@ impl fmt::Display for Grid {
 
 /// A count that is not 0.
 pub fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
+    match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_string()),
         Ok(number) => Ok(number),
-        Err(error) => Err(format!("{error}")),
+        Err(error) => Err(match error.kind() {
+            IntErrorKind::PosOverflow => format!("must be at most {}", usize::MAX),
+            _ => "must be a whole number, 1 or more".to_string(),
+        }),
+    }
+}
+
+/// What a value would have to be that could not be read as a number; nothing of one that fails otherwise.
+pub(super) fn number_meant(fault: &(dyn Error + 'static), value: &str) -> Option<&'static str> {
+    if fault.is::<ParseFloatError>() {
+        return Some("must be a number");
+    }
+    match fault.downcast_ref::<ParseIntError>()?.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => None,
+        // A number with a sign that this flag does not know.
+        _ if value.parse::<i128>().is_ok() => Some("must be a whole number, 0 or more"),
+        _ => Some("must be a whole number"),
     }
 }
 
