@@ -152,18 +152,14 @@ impl TileLayout {
         }
     }
 
-    /// Where element (i, j) lies, and how far from it the next one of its row within the sub-tile:
-    /// without a division where columns lie whole, for moving rows is mostly finding them.
-    fn row(&self, i: usize, j: usize) -> (usize, usize) {
-        match self.format {
-            Format::ColumnMajor => {
-                assert!(i < self.rows, "row {i} of {}", self.rows);
-                (j * self.rows + i, self.rows)
-            }
-            Format::SubTiled { .. } => {
-                let place = self.place(i..i + 1, j..j + 1);
-                (place.start, place.stride)
-            }
+    /// Where rows lie in the columns from `left` on, up to the end of their sub-tiles.
+    fn rows_at(self, left: usize) -> RowPlaces {
+        RowPlaces {
+            layout: self,
+            left,
+            top: 0,
+            end: 0,
+            start: 0,
         }
     }
 
@@ -223,6 +219,32 @@ impl TileLayout {
                 (rows.start, cols.start, place)
             })
         })
+    }
+}
+
+/// Where the elements of rows lie in some columns of one sub-tile wide: those of the sub-tile of the row
+/// before without a division, for moving rows is mostly finding them.
+struct RowPlaces {
+    layout: TileLayout,
+    left: usize,
+    /// Rows of the sub-tile of the row before, and where its first one lies.
+    top: usize,
+    end: usize,
+    start: usize,
+}
+
+impl RowPlaces {
+    /// Where row `i` lies in the first of the columns, and how far from it in the next.
+    fn of(&mut self, i: usize) -> (usize, usize) {
+        if !(self.top..self.end).contains(&i) {
+            assert!(i < self.layout.rows, "row {i} of {}", self.layout.rows);
+            let order = self.layout.format.order();
+            self.top = i - i % order;
+            self.end = self.layout.rows.min(self.top.saturating_add(order));
+            let column = self.left..self.left + 1;
+            self.start = self.layout.place(self.top..self.top + 1, column).start;
+        }
+        (self.start + i - self.top, self.end - self.top)
     }
 }
 
@@ -492,11 +514,18 @@ impl<T: Scalar> Tile<T> {
     pub(crate) fn copy_rows(&self, rows: &[(usize, usize)], into: &mut [T]) {
         let (layout, elements) = (self.layout, self.as_slice());
         for cols in cuts(layout.cols, [layout.format, STRIP]) {
+            let mut places = layout.rows_at(cols.start);
             for &(i, at) in rows {
-                let (mut place, stride) = layout.row(i, cols.start);
-                for to in &mut into[at + cols.start..at + cols.end] {
-                    *to = elements[place];
-                    place += stride;
+                let (place, stride) = places.of(i);
+                let to = &mut into[at + cols.start..at + cols.end];
+                let from = &elements[place..];
+                if let [a, b, c, d, e, f, g, h] = to {
+                    (*a, *b, *c, *d) = (from[0], from[stride], from[2 * stride], from[3 * stride]);
+                    let from = &from[4 * stride..];
+                    (*e, *f, *g, *h) = (from[0], from[stride], from[2 * stride], from[3 * stride]);
+                } else {
+                    let from = from.iter().step_by(stride);
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 }
             }
         }
@@ -511,11 +540,18 @@ impl<T: Scalar> Tile<T> {
         let layout = self.layout;
         let elements = self.as_mut_slice();
         for cols in cuts(layout.cols, [layout.format, STRIP]) {
+            let mut places = layout.rows_at(cols.start);
             for &(i, at) in rows {
-                let (mut place, stride) = layout.row(i, cols.start);
-                for from in &from[at + cols.start..at + cols.end] {
-                    elements[place] = *from;
-                    place += stride;
+                let (place, stride) = places.of(i);
+                let from = &from[at + cols.start..at + cols.end];
+                let to = &mut elements[place..];
+                if let [a, b, c, d, e, f, g, h] = *from {
+                    (to[0], to[stride], to[2 * stride], to[3 * stride]) = (a, b, c, d);
+                    let to = &mut to[4 * stride..];
+                    (to[0], to[stride], to[2 * stride], to[3 * stride]) = (e, f, g, h);
+                } else {
+                    let to = to.iter_mut().step_by(stride);
+                    to.zip(from).for_each(|(to, from)| *to = *from);
                 }
             }
         }
