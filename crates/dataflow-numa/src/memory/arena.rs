@@ -477,7 +477,9 @@ mod elsewhere {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{HugePages, Placing};
     use super::*;
+    use crate::topology::{Core, NumaNode, Topology};
 
     fn fill(block: &mut Box<dyn Block>, seed: u8) {
         block
@@ -566,6 +568,88 @@ mod tests {
             memory.release_unused();
             assert_eq!(memory.mapped_bytes(), 0);
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_large_block_starts_at_a_page_whatever_small_ones_lie_there() {
+        let memory = Arena::new(RegionSite::Anywhere);
+        let _small = [1, LARGE - 1].map(|bytes| memory.allocate(bytes));
+        let large = [LARGE, LARGE + 1, LARGE].map(|bytes| memory.allocate(bytes));
+        for block in &large {
+            assert_eq!(address(&**block) % PAGE, 0, "{block:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn of_the_ranges_that_were_given_back_the_smallest_that_fits_is_taken() {
+        let memory = Arena::new(RegionSite::Anywhere);
+        let sizes = [32 << 10, 64, 1024, 64, 2048, 64];
+        let mut blocks = sizes.map(|bytes| Some(memory.allocate(bytes)));
+        let smallest = blocks[2].as_deref().map(address);
+        for at in [0, 2, 4] {
+            drop(blocks[at].take());
+        }
+        let again = memory.allocate(1000);
+        assert_eq!(Some(address(&*again)), smallest);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_region_is_as_large_as_all_before_it_together() {
+        let memory = Arena::new(RegionSite::Anywhere);
+        let mut blocks = Vec::new();
+        let mapped = [(); 5].map(|()| {
+            blocks.push(memory.allocate(HUGE_PAGE));
+            memory.mapped_bytes() / HUGE_PAGE
+        });
+        assert_eq!(mapped, [1, 2, 4, 4, 8]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn regions_that_are_unmapped_leave_nothing_in_the_address_space() {
+        let pages_of_this_process = || {
+            let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let all = sizes.split_whitespace().next().unwrap();
+            all.parse::<usize>().unwrap()
+        };
+        let before = pages_of_this_process();
+        for _ in 0..10_000 {
+            let memory = Arena::new(RegionSite::Anywhere);
+            drop(memory.allocate(HUGE_PAGE));
+        }
+        // Each took two huge pages, for a moment. Other tests map some, too.
+        let grown = pages_of_this_process().saturating_sub(before);
+        assert!(grown < 1000 * HUGE_PAGE / PAGE, "by {grown} pages");
+    }
+
+    #[test]
+    fn memory_is_wished_for_by_the_numbers_of_the_operating_system_where_there_are_cores() {
+        let core = |(pu, numa_node)| Core {
+            numa_node,
+            package: 0,
+            pus: vec![pu],
+        };
+        let cores = [0, 2].into_iter().enumerate().map(core).collect();
+        let nodes = [5, 0, 7].map(|os_index| NumaNode { os_index });
+        let topology = Topology::new(cores, nodes.to_vec(), None);
+        let wishes = |placing| -> Vec<String> {
+            let wish = |arena: &Arena| {
+                let mut told = String::new();
+                arena.site.with_wish(|wish| {
+                    told = format!("{wish:?}");
+                    Some(())
+                });
+                told
+            };
+            let memory = HugePages::on(&topology, placing);
+            memory.arenas.iter().map(wish).collect()
+        };
+        let near = ["Prefer(5)", "Prefer(0)", "Prefer(7)", ""];
+        assert_eq!(wishes(Placing::Near), near);
+        assert_eq!(wishes(Placing::Interleaved), ["Interleave([5, 7])"]);
     }
 
     #[test]

@@ -221,6 +221,19 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_thread_that_runs_nowhere_in_the_topology_has_the_arena_of_strangers() {
+        let core = |numa_node| Core {
+            numa_node,
+            package: 0,
+            pus: vec![MOST_PUS - 1 - numa_node], // where this thread is not
+        };
+        let nodes = (0..2).map(|os_index| NumaNode { os_index }).collect();
+        let topology = Topology::new((0..2).map(core).collect(), nodes, None);
+        let memory = HugePages::on(&topology, Placing::Near);
+        assert!(std::ptr::eq(memory.near(), &memory.arenas[2]));
+    }
+
     /// A table up to the highest number had no memory.
     #[test]
     fn a_pu_that_no_system_has_takes_no_memory() {
@@ -250,6 +263,11 @@ mod tests {
         assert_eq!(block.numa_node(), None, "nobody touched it");
         block.bytes_mut()[0] = 1;
         assert_eq!(block.numa_node(), Some(0));
+        let site = RegionSite::Node {
+            node: None,
+            nodes: [5, 0].into(),
+        };
+        assert_eq!(site.node_of(block.bytes()), Some(1), "the second of two");
         let memory = HugePages::on(&machine(&[0, 1], |_, _| 20), Placing::Interleaved);
         let mut block = memory.allocate(1 << 20);
         block.bytes_mut()[0] = 1;

@@ -251,6 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn a_word_wakes_the_latest_sleeper_beside_it_or_else_the_latest_of_all() {
+        let sleep = Sleep::new(3);
+        let sleepers = [(0, 0), (1, 0), (2, 1)];
+        let [a, b, c] = sleepers.map(|(worker, node)| sleep.list(worker, node, Risen::Free));
+        assert!(sleep.queued(0));
+        assert_eq!(sleep.leave(b), Risen::OnDuty, "of NUMA node 0");
+        sleep.end_duty(0, || false);
+        assert!(sleep.queued(7));
+        assert_eq!(
+            sleep.leave(c),
+            Risen::OnDuty,
+            "there is nobody of NUMA node 7"
+        );
+        assert_eq!(sleep.leave(a), Risen::Free);
+    }
+
+    #[test]
     fn whoever_is_on_duty_and_falls_asleep_again_ends_it() {
         let sleep = Sleep::new(2);
         let a = sleep.list(0, 0, Risen::Free);
