@@ -306,6 +306,7 @@ mod tests {
         let mut watchdog = watchdog();
         watchdog.leave_calls_to_the_transport();
         watchdog.spoken(Rank(4), at(100));
+        watchdog.spoken(Rank(4), at(105)); // and more before it is connected
         let lost = |watchdog: &mut Watchdog, now| {
             watchdog.heard(Rank(1), at(now));
             watchdog.heard(Rank(2), at(now));
@@ -316,6 +317,17 @@ mod tests {
         assert!(!watchdog.is_known(Rank(4)), "it has said nothing");
         assert_eq!((127..=136).find_map(|now| lost(&mut watchdog, now)), None);
         assert_eq!(lost(&mut watchdog, 137), Some((Rank(4), at(11))));
+    }
+
+    #[test]
+    fn whoever_was_called_and_has_said_something_may_be_silent_no_longer_than_others() {
+        let mut watchdog = Watchdog::new(Rank(0), at(1), at(10));
+        watchdog.leave_calls_to_the_transport();
+        watchdog.start(at(100));
+        watchdog.spoken(Rank(4), at(100));
+        watchdog.heard(Rank(4), at(101));
+        assert_eq!((102..=111).find_map(|now| watchdog.lost(at(now))), None);
+        assert_eq!(watchdog.lost(at(112)), Some((Rank(4), at(11))));
     }
 
     #[test]

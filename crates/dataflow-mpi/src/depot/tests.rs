@@ -1,5 +1,7 @@
 //! Two depots without transport: packets are handed over by the test.
 
+mod slips;
+
 use super::*;
 use crate::failure;
 use crate::outbox::Haste;

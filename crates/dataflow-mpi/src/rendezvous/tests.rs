@@ -202,7 +202,12 @@ fn a_duty_can_be_handed_back_once_and_only_before_anything_of_it_was_asked_for()
         let shape = TreeShape::Binomial;
         unclaimed.charge(Rank(2), number, Duty::new(parcel, shape));
     }
+    let reach = BranchReach::default();
+    let held: KeepAlive = Arc::new(());
+    unclaimed.hold(Rank(2), 0, &held, reach.clone());
     let first = unclaimed.relieve(Rank(2), 0).unwrap();
+    let branch = [2, 3].map(Rank);
+    assert_eq!(reach.of(&branch), [Rank(2)], "others bring it to rank 3");
     assert_eq!((first.parcel.to[0], first.parcel.task[0]), (Rank(3), 0));
     let get = Get {
         number: 1,
@@ -237,6 +242,29 @@ fn of_what_goes_on_that_is_handed_back_of_which_nothing_was_asked_for() {
     let mut handed_back = || std::iter::from_fn(|| wanted.next_relief()).collect::<Vec<_>>();
     assert_eq!(handed_back(), [(FROM, 1), (FROM, 3)]);
     assert_eq!(handed_back(), []);
+    let (mut asked, mut goes_on) = (asked, Vec::new());
+    while let Some((get, room)) = asked.pop() {
+        if let Ok(Progressed::Parcel(parcel)) = wanted.arrived(FROM, get.tag, room, 10) {
+            goes_on.push((parcel.number, parcel.onward.is_some()));
+        }
+        asked.extend(ask_all(&mut wanted));
+    }
+    assert_eq!(goes_on, [(0, true), (1, false), (2, false), (3, false)]);
+}
+
+#[test]
+fn nothing_goes_on_that_a_rank_has_stopped_to_wait_for() {
+    let mut wanted = Wanted::new(10, 1000, 9);
+    let mut parcel = parcel(0, 1);
+    parcel.onward = Some(Box::new(Onward {
+        below: smallvec![Rank(3)],
+        shape: TreeShape::Binary,
+        priority: 0,
+    }));
+    wanted.announce(0, parcel, [(0, smallvec![7], 10)].into_iter());
+    assert!(wanted.has_duties());
+    wanted.stop();
+    assert!(!wanted.has_duties() && wanted.next_relief().is_none());
 }
 
 #[test]

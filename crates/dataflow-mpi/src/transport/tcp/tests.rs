@@ -353,6 +353,39 @@ fn a_stream_that_ends_is_read_to_its_end_at_once() {
     }
 }
 
+/// Nobody looked for them again when there was room.
+#[test]
+fn data_that_come_before_their_room_are_said_to_wait_for_it() {
+    let stream = [header(FrameKind::Last, 7, 3), vec![1; 3]].concat();
+    let mut incoming = Incoming::new(Rank(1), LONGEST);
+    let mut source = Pipe::new(&stream, vec![usize::MAX]);
+    let mut events = VecDeque::new();
+    let stopped = incoming.read(&mut source, &mut events);
+    assert_eq!(stopped, Ok(Stopped::NoRoom));
+    incoming.receive(7, room(3));
+    let stopped = incoming.read(&mut source, &mut events);
+    assert_eq!((stopped, events.len()), (Ok(Stopped::Empty), 1));
+}
+
+#[test]
+fn a_rank_is_lost_once_with_what_the_system_said_of_writing_and_keeps_nobody_awake() {
+    let (mut leader, _other, _copy) = two_ranks(|_| ());
+    let cut = io::Error::other("the cable is cut");
+    leader.connection(Rank(1)).unwrap().deaf = Some(cut);
+    leader.watch.note(1);
+    (0..2).for_each(|_| leader.lose(1, "it is gone".into()));
+    assert_eq!(leader.watch.take_readable(1), None);
+    let lost = |event| match event {
+        Event::Lost(Rank(1), reason) => Some(reason),
+        _ => None,
+    };
+    let lost: Vec<String> = leader.events.drain(..).filter_map(lost).collect();
+    assert_eq!(
+        lost,
+        ["it is gone (writing to it failed: the cable is cut)"]
+    );
+}
+
 /// `Duration::MAX` stands for a patience that never ends; added to the time of day it was a panic.
 #[test]
 fn ranks_may_be_patient_and_silent_for_ever() {

@@ -210,6 +210,13 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_keeps_the_next_sleeper_awake_once() {
+        let watch = Watch::new(1).unwrap();
+        watch.ring();
+        assert!(watch.has_reason() && !watch.has_reason());
+    }
+
+    #[test]
     fn a_socket_that_gets_another_number_is_read_there_to_the_end_it_may_have_come_to() {
         let (mut here, _there) = pair();
         let watch = Watch::new(2).unwrap();

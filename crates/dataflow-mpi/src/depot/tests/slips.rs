@@ -1,0 +1,191 @@
+//! Words out of turn, and how a rank that ends, stops or leaves is heard: what no run of all ranks shows.
+
+use super::*;
+use crate::wire::{Account, RunStage};
+use dataflow_core::space::counts::Sending;
+
+fn world(n_ranks: usize, settings: &Settings) -> Vec<Depot> {
+    let new = |rank| {
+        let memory = Arc::new(Heap);
+        Depot::new(Rank(rank), n_ranks, LIMITS, settings.clone(), memory)
+    };
+    (0..n_ranks as u32).map(new).collect()
+}
+
+#[test]
+fn a_word_about_beginning_or_end_that_comes_from_elsewhere_or_too_early_is_refused() {
+    let welcome = || Message::Welcome {
+        disagreement: String::new(),
+    };
+    let closed = || {
+        Message::Closed(Account {
+            failure: None,
+            numbers: vec![0; 5],
+        })
+    };
+    for (from, is_open, word, told) in [
+        (1, false, welcome as fn() -> Message<'static>, "a WELCOME"),
+        (0, true, welcome, "a WELCOME"),
+        (0, true, closed, "a CLOSED"),
+        (1, true, closed, "a CLOSED"),
+    ] {
+        let mut depots = world(3, &Settings::default());
+        match is_open {
+            true => open(&mut depots),
+            false => {
+                for depot in &mut depots {
+                    depot.open(&Terms::default(), NOW);
+                }
+            }
+        }
+        depots[from].say(Rank(2), word());
+        pass(&mut depots, |_, to| to != Rank(2));
+        let broken = depots[2].broken().map(|failure| &*failure.message);
+        let is_told = broken.is_some_and(|text| text.contains(told));
+        assert!(is_told, "{told} of rank {from}: {broken:?}");
+    }
+}
+
+#[test]
+fn a_rank_whose_children_have_not_opened_the_run_does_not_say_that_it_has() {
+    let mut depots = world(4, &Settings::default());
+    for rank in [0, 1, 2] {
+        depots[rank].open(&Terms::default(), NOW); // rank 3 below rank 2 has not
+    }
+    pass(&mut depots, |_, _| false);
+    depots[2].beat(Rank(0));
+    pass(&mut depots, |_, _| false);
+    assert_eq!(depots[0].broken(), None);
+    assert!(RunStage::Apart < RunStage::Open);
+}
+
+#[test]
+fn a_beat_of_a_run_that_has_ended_is_no_message_that_came_too_late() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+    depots[1].beat(Rank(0));
+    exchange(&mut depots);
+    assert_eq!(depots[0].counters().stale_dropped, 0);
+}
+
+#[test]
+fn a_beat_says_how_many_bytes_have_come() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].run.note_bytes(Rank(0), 100, NOW);
+    depots[1].beat(Rank(0));
+    let later = NOW + Duration::from_millis(1);
+    exchange_at(&mut depots, later);
+    let peer = depots[0]
+        .run
+        .peers
+        .get(Rank(1))
+        .map(|peer| peer.bytes_there);
+    assert!(peer.is_none(), "nothing was exchanged with it");
+    depots[0].run.peer(Rank(1));
+    depots[1].beat(Rank(0));
+    exchange_at(&mut depots, later);
+    let peer = depots[0].run.peer(Rank(1));
+    assert_eq!((peer.bytes_there, peer.moved), (100, later));
+}
+
+#[test]
+fn a_stall_is_told_where_a_rank_still_runs_and_has_not_failed() {
+    let runs = |_: &mut Depot| {};
+    let closed = |depot: &mut Depot| depot.close(None);
+    let failed = |depot: &mut Depot| depot.abort(failure(Rank(1), "cancelled", ""));
+    for (before, is_told) in [
+        (runs as fn(&mut Depot), true),
+        (closed, false),
+        (failed, false),
+    ] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        before(&mut depots[1]);
+        depots[1].run.tallied = Some(depots[1].run.parcels());
+        assert!(depots[1].heed_quiet(1).is_ok());
+        let actions = std::iter::from_fn(|| depots[1].next_action());
+        let stalls = actions.filter(|action| matches!(action, Action::Stall));
+        assert_eq!(stalls.count() == 1, is_told);
+    }
+}
+
+/// A rank that says goodbye before it is lost may do so when the end of the run is under way to others.
+#[test]
+fn whoever_leaves_is_missed_unless_it_says_so_and_may_know_of_the_end() {
+    let opens = |depots: &mut [Depot; 2]| depots[1].open(&Terms::default(), NOW);
+    let runs = |depots: &mut [Depot; 2]| open(depots);
+    let has_closed = |depots: &mut [Depot; 2]| {
+        open(depots);
+        depots[1].close(None);
+    };
+    for (before, says_so, is_missed) in [
+        (opens as fn(&mut [Depot; 2]), true, true),
+        (opens, false, true),
+        (runs, true, true),
+        (runs, false, true),
+        (has_closed, false, true),
+        (has_closed, true, false),
+    ] {
+        let mut depots = pair(LIMITS);
+        before(&mut depots);
+        depots[1].drive(NOW);
+        if says_so {
+            depots[1].bye(Rank(0));
+        }
+        depots[1].event(Event::Lost(Rank(0), "it is gone".into()), NOW);
+        let named = depots[1].broken().map(|failure| failure.rank);
+        assert_eq!(named.is_some(), is_missed, "it said so: {says_so}");
+        assert!(named.is_none_or(|rank| rank == Rank(0)));
+        assert!(depots[1].is_flushed(), "nothing waits for it");
+    }
+}
+
+#[test]
+fn a_parcel_for_many_goes_from_rank_to_rank_as_is_told_of_it() {
+    let settings = Settings::default();
+    for bytes in [10, settings.binary_bytes] {
+        let mut depots = world(12, &settings);
+        open(&mut depots);
+        let mut parcel = parcel(1, &[bytes]);
+        parcel.to = (1..12).map(Rank).collect();
+        let mut expected = [0; 12];
+        let sending = Sending {
+            from: Rank(0),
+            task: &parcel.task,
+            to: &parcel.to,
+            bytes: bytes as u64,
+        };
+        settings.each_hop(&sending, &mut |from, _| expected[from.0 as usize] += 1);
+        depots[0].post(parcel, false);
+        exchange(&mut depots);
+        let sent: Vec<u64> = depots.iter().map(|depot| depot.run.deeds.sent).collect();
+        assert_eq!(sent, expected, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_datum_as_long_as_may_travel_along_does() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    let most = Settings::default().inline_bytes;
+    depots[0].post(parcel(1, &[most, most + 1]), false);
+    assert_eq!(depots[0].counters().inline_bytes, most as u64);
+    assert_eq!(depots[0].counters().fetched_bytes, most as u64 + 1);
+}
+
+#[test]
+fn of_several_failures_a_run_keeps_the_smallest_whichever_came_first() {
+    let [small, large] = [1, 2].map(|index| Failure {
+        index,
+        ..failure(Rank(0), "singular", "")
+    });
+    for order in [[&small, &large], [&large, &small]] {
+        let mut run = RunState::new(&Settings::default(), LIMITS);
+        for failure in order {
+            run.fails(failure.clone());
+        }
+        assert_eq!(run.failure.as_ref(), Some(&small));
+    }
+}
