@@ -189,3 +189,147 @@ fn of_several_failures_a_run_keeps_the_smallest_whichever_came_first() {
         assert_eq!(run.failure.as_ref(), Some(&small));
     }
 }
+
+#[test]
+fn a_rank_accounts_for_itself_when_nothing_that_it_said_waits_to_leave() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    for _ in 0..2 {
+        depots[1].post(parcel(0, &[10]), false);
+        depots[1].drive(NOW); // the second waits behind the first
+    }
+    assert!(depots[1].outbox.has_waiting());
+    depots[1].close(None);
+    depots[1].drive(NOW);
+    assert!(!depots[1].run.accounted);
+    depots[1].event(Event::Sent(Rank(0)), NOW);
+    depots[1].drive(NOW);
+    assert!(depots[1].run.accounted);
+}
+
+/// Two that are no neighbours in the tree have no word for each other before it begins.
+#[test]
+fn silence_counts_from_the_beginning_of_a_run_however_long_it_was_opened() {
+    let mut depots = world(3, &Settings::default());
+    let depot = &mut depots[1];
+    depot.bind(Bonds::All);
+    depot.open(&Terms::default(), NOW);
+    let at = |seconds| NOW + Duration::from_secs(seconds);
+    (0..=60).for_each(|seconds| depot.drive(at(seconds)));
+    depot.begin(String::new(), at(60));
+    (61..=69).for_each(|seconds| depot.drive(at(seconds)));
+    assert_eq!(depot.broken(), None);
+    (70..=71).for_each(|seconds| depot.drive(at(seconds)));
+    assert!(depot.is_broken(), "nobody says anything");
+}
+
+#[test]
+fn a_run_that_is_refused_keeps_no_inbox() {
+    let mut depots = pair(LIMITS);
+    let inbox: Arc<dyn Inbox> = Arc::new(Follower::default());
+    depots[0].open(&Terms::default(), NOW);
+    depots[0].follow(inbox.clone());
+    let terms = Terms {
+        settings: vec![("n".into(), "7".into())],
+    };
+    depots[1].open(&terms, NOW);
+    exchange(&mut depots);
+    assert_eq!(depots[0].phase, Phase::Between);
+    assert_eq!(Arc::strong_count(&inbox), 1);
+}
+
+#[test]
+fn a_parcel_has_left_with_the_packet_that_holds_the_last_of_it() {
+    let mut depots = pair(LIMITS);
+    let follower = Arc::new(Follower::default());
+    depots
+        .iter_mut()
+        .for_each(|depot| depot.open(&Terms::default(), NOW));
+    depots[0].follow(follower.clone());
+    exchange(&mut depots);
+    depots[0].post(parcel(1, &[10]), false);
+    depots[0].drive(NOW);
+    assert_eq!(follower.0.load(Ordering::Relaxed), 0, "it is under way");
+    depots[0].event(Event::Sent(Rank(1)), NOW);
+    assert_eq!(follower.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_receipt_that_has_come_is_waited_for_no_longer() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    assert_eq!(depots[0].post(parcel(1, &[10]), true).len(), 1);
+    for seconds in 0..30 {
+        exchange_at(&mut depots, NOW + Duration::from_secs(seconds));
+    }
+    assert_eq!(depots[0].broken(), None);
+}
+
+#[test]
+fn whoever_leaves_says_why_ranks_cannot_go_on_to_whom_it_has_met_since() {
+    let mut depots = world(8, &Settings::default());
+    open(&mut depots);
+    depots[7].broke(failure(Rank(7), "malformed", "the reason"));
+    while depots[7].next_action().is_some() {}
+    depots[7].watchdog.meet(Rank(1), NOW);
+    depots[7].leave();
+    depots[7].drive(NOW);
+    while let Some(action) = depots[7].next_action() {
+        if let Action::Packet(Rank(1), bytes) = action {
+            let from = Rank(7);
+            depots[1].event(Event::Packet { from, bytes }, NOW);
+        }
+    }
+    let told = depots[1].broken().map(|failure| &*failure.message);
+    assert_eq!(told, Some("the reason"));
+}
+
+/// Looks once a second, all through these seconds, and hears each time that the other lives.
+fn look_while_it_lives(depot: &mut Depot, other: Rank, seconds: std::ops::Range<u64>) {
+    for second in seconds {
+        let now = NOW + Duration::from_secs(second);
+        depot.watchdog.heard(other, now);
+        depot.drive(now);
+    }
+}
+
+#[test]
+fn data_are_missed_only_when_the_question_for_them_was_taken() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[100_000]), false);
+    depots[0].drive(NOW);
+    let Some(Action::Packet(_, bytes)) = depots[0].next_action() else {
+        panic!("nothing is announced")
+    };
+    let from = Rank(0);
+    depots[1].event(Event::Packet { from, bytes }, NOW);
+    look_while_it_lives(&mut depots[1], Rank(0), 0..30);
+    assert_eq!(depots[1].broken(), None);
+    let then = NOW + Duration::from_secs(30);
+    while depots[1].outbox.awaited(true).next().is_some() {
+        depots[1].event(Event::Sent(Rank(0)), then);
+    }
+    look_while_it_lives(&mut depots[1], Rank(0), 30..42);
+    let missed = depots[1].broken().map(|failure| &*failure.message);
+    assert!(missed.is_some_and(|text| text.contains("100000 bytes")));
+}
+
+#[test]
+fn a_receipt_is_not_missed_while_its_data_were_not_asked_for() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[100_000]), true);
+    look_while_it_lives(&mut depots[0], Rank(1), 0..30);
+    assert_eq!(depots[0].broken(), None);
+}
+
+#[test]
+fn a_rank_that_slept_itself_misses_no_receipt() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[0].post(parcel(1, &[10]), true);
+    look_while_it_lives(&mut depots[0], Rank(1), 0..3);
+    look_while_it_lives(&mut depots[0], Rank(1), 3600..3601);
+    assert_eq!(depots[0].broken(), None);
+}

@@ -1,6 +1,6 @@
 //! Streams without sockets: whatever is cut anywhere arrives whole, and no bytes do harm.
 
-use super::frame::{FrameHeader, FrameKind, PART};
+use super::frame::{CONTROL, FrameHeader, FrameKind, PART};
 use super::incoming::{Incoming, Stopped};
 use super::outgoing::Outgoing;
 use super::{Mesh, Tcp, Token};
@@ -208,6 +208,19 @@ fn lengths_beyond_what_is_allowed_are_refused_before_anything_is_allocated() {
 }
 
 #[test]
+fn frames_as_long_as_is_allowed_are_taken() {
+    for (kind, tag, length) in [
+        (FrameKind::Packet, 0, LONGEST),
+        (FrameKind::Part, 1, PART),
+        (FrameKind::Last, 1, PART),
+        (FrameKind::Control, 0, CONTROL),
+    ] {
+        let header = FrameHeader { kind, tag, length };
+        assert_eq!(FrameHeader::decode(&header.encode(), LONGEST), Ok(header));
+    }
+}
+
+#[test]
 fn packets_go_between_the_parts_of_a_long_datum() {
     let mut outgoing = Outgoing::new(Rank(1));
     let mut events = VecDeque::new();
@@ -322,6 +335,15 @@ fn whoever_knocks_when_the_ranks_have_gathered_keeps_nobody_awake() {
     }
     // What the ranks said last while they gathered may be told of late.
     assert!(looks < 10, "{looks} looks");
+}
+
+#[test]
+fn a_door_is_open_after_all_have_gathered_only_where_others_may_still_call() {
+    for (acquainted_ranks, expected) in [(64, [false, false]), (0, [false, true])] {
+        let (leader, other, _copy) = two_ranks(|mesh| mesh.acquainted_ranks = acquainted_ranks);
+        let are_open = [leader, other].map(|tcp| tcp.door.is_some());
+        assert_eq!(are_open, expected, "{acquainted_ranks}");
+    }
 }
 
 /// Otherwise the silence of a rank that is called would count before it can say anything.

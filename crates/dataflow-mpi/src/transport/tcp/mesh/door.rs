@@ -283,6 +283,24 @@ mod tests {
         drop((stream, crowd));
     }
 
+    #[test]
+    fn a_stranger_that_says_nothing_is_sent_away_after_a_while() {
+        let mut mesh = Mesh::new(Rank(0), 3, Token::random().unwrap());
+        mesh.log = |_| {};
+        let (mut door, watch, at) = door(&mesh);
+        let stranger = std::net::TcpStream::connect(at).unwrap();
+        while door.strangers.is_empty() {
+            assert!(door.look(&mesh, &watch, 3).is_empty());
+            std::thread::yield_now();
+        }
+        let since = door.strangers[0].since;
+        for (later, n_left) in [(Duration::ZERO, 1), (Duration::from_nanos(1), 0)] {
+            assert!(door.listen(&mesh, since + HESITATION + later).is_empty());
+            assert_eq!(door.strangers.len(), n_left);
+        }
+        drop(stranger);
+    }
+
     /// A text was kept for each number that strangers made up.
     #[test]
     fn of_strangers_only_those_are_remembered_that_say_they_are_a_rank_there_is() {
