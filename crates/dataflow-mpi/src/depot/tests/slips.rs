@@ -333,3 +333,33 @@ fn a_rank_that_slept_itself_misses_no_receipt() {
     look_while_it_lives(&mut depots[0], Rank(1), 3600..3601);
     assert_eq!(depots[0].broken(), None);
 }
+
+#[test]
+fn whoever_waits_for_a_run_to_begin_warns_once_for_each_time_that_patience_ends() {
+    let mut depots = pair(LIMITS);
+    depots[1].open(&Terms::default(), NOW);
+    let patience = Settings::default().patience.as_secs();
+    look_while_it_lives(&mut depots[1], Rank(0), 0..2 * patience + 10);
+    let actions = std::iter::from_fn(|| depots[1].next_action());
+    let warnings = actions.filter(|action| matches!(action, Action::Warn(_)));
+    assert_eq!(warnings.count(), 2);
+}
+
+#[test]
+fn a_rank_that_slept_itself_misses_no_packet_that_may_come_late() {
+    let limits = MessageLimits {
+        in_order: false,
+        ..LIMITS
+    };
+    let mut depots = pair(limits);
+    open(&mut depots);
+    let (from, mut bytes) = (Rank(1), vec![]);
+    let header = PacketHeader { from, sequence: 9 };
+    header.encode(&mut bytes);
+    depots[0].event(Event::Packet { from, bytes }, NOW);
+    look_while_it_lives(&mut depots[0], Rank(1), 3600..3605);
+    assert_eq!(depots[0].broken(), None);
+    look_while_it_lives(&mut depots[0], Rank(1), 3605..3612);
+    let missed = depots[0].broken().map(|failure| &*failure.message);
+    assert!(missed.is_some_and(|text| text.contains("is missing")));
+}
