@@ -188,6 +188,19 @@ mod tests {
     use crate::transport::local;
     use dataflow_core::port::{Heap, Memory};
 
+    #[test]
+    fn a_rank_that_is_lost_while_the_transport_is_lent_is_lost_to_its_protocol_too() {
+        let mut ends = local::connect(2);
+        drop(ends.pop());
+        let mut kept = Vec::new();
+        let mut lent = LentTransport {
+            transport: &mut ends[0],
+            kept: &mut kept,
+        };
+        assert!(matches!(lent.poll(), Some(Event::Lost(Rank(1), _))));
+        assert!(matches!(&kept[..], [Event::Lost(Rank(1), _)]));
+    }
+
     /// What rank 1 sent was taken for what rank 2 had not.
     #[test]
     fn who_has_lost_a_rank_receives_no_more_and_nothing_of_another() {
