@@ -6,15 +6,13 @@
 //! unless the result is a single row, which is computed in copies without gaps.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
 
 use ::faer::{MatMut, MatRef};
-use dataflow_core::port::Memory;
 
 use super::getrf::factor_block;
 use super::panel::PivotChoice;
 use super::product::{is_by_rows, product};
-use super::scratch::{ScratchMemory, with_scratch};
+use super::scratch::{SCRATCH_MEMORY, with_scratch};
 use super::transpose::transpose_into;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile, cuts};
@@ -77,14 +75,14 @@ pub(crate) fn getrf_right<T: Scalar>(
         panel.column.rows()
     );
     // U is solved for as Uᵀ·Lᵀ: strips of its columns stand in vectors.
-    let mut rows = Tile::unspecified(n, height, Format::ColumnMajor, &KEPT);
+    let mut rows = Tile::unspecified(n, height, Format::ColumnMajor, &SCRATCH_MEMORY);
     let mut columns: Vec<_> = b.columns_mut().map(|column| &mut column[top..]).collect();
     exchange_rows(&mut columns, panel.swaps, rows.as_mut_slice());
     solve_unit_rows(backend, panel.triangle, &mut rows);
     let whole = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
     transpose_into(rows.as_slice(), whole.subrows_mut(top, height));
     let format = panel.triangle.format();
-    let mut u = Tile::unspecified(height, n, format, &KEPT);
+    let mut u = Tile::unspecified(height, n, format, &SCRATCH_MEMORY);
     u.read_column_major(&b.as_slice()[top..], m);
     for rows in rows_to_subtract(backend, top + height..m, panel.nb, format) {
         subtract(backend, panel, &u, (b, rows));
@@ -210,5 +208,3 @@ fn single_row<T: Scalar>(
         });
     });
 }
-
-static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(ScratchMemory));

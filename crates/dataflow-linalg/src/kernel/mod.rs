@@ -78,7 +78,7 @@ pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub(crate) use prepare::prepare;
 pub use reflector::Below;
 pub use scale::scale;
-pub(crate) use scratch::{ScratchMemory, with_scratch};
+pub(crate) use scratch::{SCRATCH_MEMORY, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};

@@ -3,6 +3,7 @@
 //! gets blocks of its own.
 
 use std::cell::Cell;
+use std::sync::{Arc, LazyLock};
 use std::thread::LocalKey;
 
 use dataflow_core::port::{Block, Heap, Memory};
@@ -70,7 +71,11 @@ const MOST_KEPT: usize = 6;
 
 /// Memory for tiles that do not leave a call: what is given back is lent again, on whichever thread
 /// it is given back.
-pub(crate) struct ScratchMemory;
+struct ScratchMemory;
+
+/// The one that all share.
+pub(crate) static SCRATCH_MEMORY: LazyLock<Arc<dyn Memory>> =
+    LazyLock::new(|| Arc::new(ScratchMemory));
 
 /// A block of at least the bytes that were asked for, until it is dropped.
 struct LentBlock {

@@ -8,7 +8,7 @@ use super::moving::Moving;
 use super::numbered::{self, Numbered};
 use super::pivots::{Swaps, of_words, order, words};
 use super::rank_rows::RankRows;
-use crate::kernel::{Backend, Op, gemm_op, getrf, solve_unit_rows};
+use crate::kernel::{Backend, Op, SCRATCH_MEMORY, gemm_op, getrf, solve_unit_rows};
 use crate::matrix::{Format, Layout, Part, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
@@ -133,7 +133,7 @@ impl<T: Scalar> Factor<'_, T> {
         let memory = self.a.memory();
 
         // Rows of the top as columns: so the solution is from the right.
-        let mut rows = Tile::unspecified(width, height, Format::ColumnMajor, memory);
+        let mut rows = Tile::unspecified(width, height, Format::ColumnMajor, &SCRATCH_MEMORY);
         let (places, counts) = self.places(swaps.touched, k);
         let mut stay = Vec::new();
         for (i, &source) in swaps.sources.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! L, solutions and inverses of small definite matrices by L·Lᴴ.
 
-use super::{KEPT, tile_of};
+use super::tile_of;
 use crate::error::LinalgError;
 use crate::kernel::{
-    Backend, Diagonal, NotPositive, Op, Side, Triangle, potrf, potrf_whole, with_potrf,
-    with_scratch,
+    Backend, Diagonal, NotPositive, Op, SCRATCH_MEMORY, Side, Triangle, potrf, potrf_whole,
+    with_potrf, with_scratch,
 };
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Tile};
@@ -41,7 +41,7 @@ pub fn factor_definite<T: Scalar>(n: usize, a: &impl Entries<T>) -> Result<Vec<T
 
 #[cold]
 fn factor_by_tile<T: Scalar>(n: usize, a: &impl Entries<T>) -> Result<Vec<T>, LinalgError> {
-    let mut tile = tile_of((n, n), a, &KEPT);
+    let mut tile = tile_of((n, n), a, &SCRATCH_MEMORY);
     if let Some(found) = tile_first_not_finite(&tile, Extent::Triangle) {
         return Err(found.into());
     }
@@ -100,7 +100,7 @@ pub fn solve_definite<T: Scalar>(
     b: &impl Entries<T>,
 ) -> Option<Vec<T>> {
     with_l(n, a, |l| {
-        let mut x = tile_of((n, cols), b, &KEPT);
+        let mut x = tile_of((n, cols), b, &SCRATCH_MEMORY);
         // X ← L⁻ᴴ·L⁻¹·X
         for op in [Op::NoTranspose, Op::ConjTranspose] {
             let x = MatMut::from_column_major_slice_mut(x.as_mut_slice(), n, cols);

@@ -1,8 +1,10 @@
 //! P·A = L·U of one tile, and what is solved with it.
 
-use super::{KEPT, finite_tile_of};
+use super::finite_tile_of;
 use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, trsm_op, trsm_unit};
+use crate::kernel::{
+    Backend, Diagonal, Op, SCRATCH_MEMORY, Side, Triangle, getrf, trsm_op, trsm_unit,
+};
 use crate::lu::permutation;
 use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{Entries, Format, Tile};
@@ -41,7 +43,7 @@ impl<T: Scalar> Lu<T> {
     /// # Errors
     /// [`LinalgError::NotFinite`] with the first entry that is not.
     pub fn of(shape: (usize, usize), a: &impl Entries<T>) -> Result<Self, LinalgError> {
-        Ok(Lu::of_tile(finite_tile_of(shape, a, &KEPT)?))
+        Ok(Lu::of_tile(finite_tile_of(shape, a, &SCRATCH_MEMORY)?))
     }
 
     /// The factors of a column-major tile, in its memory.
@@ -195,7 +197,7 @@ pub fn solve_with_lu<T: Scalar>(
     b: &impl Entries<T>,
 ) -> Vec<T> {
     let n = expect_order(lu, rows);
-    let mut x = Tile::unspecified(n, cols, Format::ColumnMajor, &KEPT);
+    let mut x = Tile::unspecified(n, cols, Format::ColumnMajor, &SCRATCH_MEMORY);
     let mut before = vec![T::zero(); n];
     let columns = x.as_mut_slice().chunks_exact_mut(n.max(1));
     for (j, column) in columns.enumerate() {
@@ -241,7 +243,7 @@ pub fn solve_with_lu<T: Scalar>(
 #[track_caller]
 pub fn invert_with_lu<T: Scalar>((lu, rows): (&Tile<T>, &[usize])) -> Vec<T> {
     let n = expect_order(lu, rows);
-    let mut x = Tile::new(n, n, Format::ColumnMajor, &KEPT);
+    let mut x = Tile::new(n, n, Format::ColumnMajor, &SCRATCH_MEMORY);
     let diagonal = x.as_mut_slice().iter_mut().step_by(n + 1);
     diagonal.for_each(|one| *one = T::one());
     // X ← U⁻ᴴ, then L⁻ᴴ·U⁻ᴴ

@@ -20,15 +20,12 @@ pub use lu::{Lu, invert_with_lu, solve_with_lu};
 pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 
 use crate::error::LinalgError;
-use crate::kernel::ScratchMemory;
+
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Format, Tile, column_major_of};
 use crate::scalar::Scalar;
 use dataflow_core::port::Memory;
-use std::sync::{Arc, LazyLock};
-
-/// Memory for tiles that do not leave a call.
-static KEPT: LazyLock<Arc<dyn Memory>> = LazyLock::new(|| Arc::new(ScratchMemory));
+use std::sync::Arc;
 
 /// An `m × n` matrix as a column-major tile.
 ///

@@ -1,8 +1,10 @@
 //! A = Q·R of one tile, and least squares with it.
 
-use super::{KEPT, adjoint_of, finite_tile_of};
+use super::{adjoint_of, finite_tile_of};
 use crate::error::LinalgError;
-use crate::kernel::{Backend, LARGEST_WHOLE, Op, Side, gemqrt, geqrt, orgqr, solve_leading};
+use crate::kernel::{
+    Backend, LARGEST_WHOLE, Op, SCRATCH_MEMORY, Side, gemqrt, geqrt, orgqr, solve_leading,
+};
 use crate::matrix::norm::{Extent, tile_first_not_finite};
 use crate::matrix::{Entries, Format, Layout, Tile, TiledMatrix};
 use crate::qr::{self, Options, default_inner_block, has_full_rank};
@@ -33,7 +35,7 @@ impl<T: Scalar> Qr<T> {
     /// # Errors
     /// [`LinalgError::NotFinite`] with the first entry that is not.
     pub fn of(shape: (usize, usize), a: &impl Entries<T>) -> Result<Self, LinalgError> {
-        Ok(Qr::of_tile(finite_tile_of(shape, a, &KEPT)?))
+        Ok(Qr::of_tile(finite_tile_of(shape, a, &SCRATCH_MEMORY)?))
     }
 
     /// The factors of a column-major tile, in its memory.
@@ -73,7 +75,7 @@ impl<T: Scalar> Qr<T> {
     /// The first min(m, n) columns of Q, column-major.
     pub fn q(&self) -> Vec<T> {
         let (m, k) = (self.v.rows(), self.v.cols());
-        let mut q = Tile::unspecified(m, k, Format::ColumnMajor, &KEPT);
+        let mut q = Tile::unspecified(m, k, Format::ColumnMajor, &SCRATCH_MEMORY);
         orgqr(AUTO, &self.v, &self.t, &mut q);
         q.as_slice().to_vec()
     }
@@ -102,10 +104,15 @@ pub fn least_squares<T: Scalar>(
     cols: usize,
     b: &impl Entries<T>,
 ) -> Result<Vec<T>, LinalgError> {
-    let a = finite_tile_of((m, n), a, &KEPT)?;
-    let a = if m < n { adjoint_of(&a, &KEPT) } else { a };
+    let a = finite_tile_of((m, n), a, &SCRATCH_MEMORY)?;
+    let a = if m < n {
+        adjoint_of(&a, &SCRATCH_MEMORY)
+    } else {
+        a
+    };
     let Qr { r, v, t } = Qr::of_tile(a);
-    let b = finite_tile_of((m, cols), b, &KEPT).map_err(LinalgError::in_right_hand_sides)?;
+    let b =
+        finite_tile_of((m, cols), b, &SCRATCH_MEMORY).map_err(LinalgError::in_right_hand_sides)?;
     expect_full_rank(&r)?;
     least_squares_with_qr((&r, &v, &t), m < n, b)
 }
@@ -156,7 +163,7 @@ pub fn least_squares_with_qr<T: Scalar>(
     mut b: Tile<T>,
 ) -> Result<Vec<T>, LinalgError> {
     let rows = if is_adjoint { r.rows() } else { r.cols() };
-    let mut x = Tile::new(rows, b.cols(), Format::ColumnMajor, &KEPT);
+    let mut x = Tile::new(rows, b.cols(), Format::ColumnMajor, &SCRATCH_MEMORY);
     match is_adjoint {
         // R·X = Qᴴ·B
         false => {
