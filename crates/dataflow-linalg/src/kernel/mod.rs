@@ -82,6 +82,7 @@ pub(crate) use scratch::{SCRATCH_MEMORY, with_scratch};
 pub use strongest::strongest_columns;
 pub use tpqrt::{tpmqrt, tpqrt};
 pub use triangle::{lauum, trmm, trmm_op, trtri};
+pub(crate) use trsm::solve_block;
 pub use trsm::{trsm, trsm_left, trsm_op, trsm_unit};
 pub use tstrf::{ssssm, tstrf};
 

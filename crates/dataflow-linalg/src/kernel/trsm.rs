@@ -264,10 +264,10 @@ pub(super) fn expect_triangle(l: TileLayout, n: usize, b: TileLayout) {
 
 /// `B ← op(A)⁻¹·B` or `B ← B·op(A)⁻¹` on blocks: in strips of rows of B, or from the left of Bᵀ, where there
 /// are such.
-fn solve_block<T: Scalar>(
+pub(crate) fn solve_block<T: Scalar>(
     backend: Backend,
     side: Side,
-    (op, shape, a): Factor<'_, T>,
+    (op, shape, a): AppliedTriangle<'_, T>,
     mut b: MatMut<'_, T>,
 ) {
     let (m, n) = (b.nrows(), b.ncols());
@@ -289,7 +289,7 @@ fn solve_block<T: Scalar>(
 }
 
 /// op(A) with one triangle of A.
-type Factor<'a, T> = (Op, (Triangle, Diagonal), MatRef<'a, T>);
+type AppliedTriangle<'a, T> = (Op, (Triangle, Diagonal), MatRef<'a, T>);
 
 /// Columns that are too few for their transposition to be worth it: less than a line.
 const FEW: usize = 8;
@@ -297,7 +297,7 @@ const FEW: usize = 8;
 /// `B ← B·op(A)⁻¹` for real numbers on blocks: halves of A, down to what strips take.
 fn solve_rows<T: Scalar>(
     backend: Backend,
-    (op, (triangle, diagonal), a): Factor<'_, T>,
+    (op, (triangle, diagonal), a): AppliedTriangle<'_, T>,
     mut b: MatMut<'_, T>,
 ) {
     let n = b.ncols();
@@ -328,7 +328,10 @@ fn solve_rows<T: Scalar>(
 }
 
 /// The same by strips alone; `false`, and nothing is done, where they do not take it.
-fn solve_leaf<T: Scalar>((op, (triangle, diagonal), a): Factor<'_, T>, b: MatMut<'_, T>) -> bool {
+fn solve_leaf<T: Scalar>(
+    (op, (triangle, diagonal), a): AppliedTriangle<'_, T>,
+    b: MatMut<'_, T>,
+) -> bool {
     let n = b.ncols();
     if triangle == Triangle::Lower && op != Op::NoTranspose {
         return T::solve_in_strips(diagonal, a, b);

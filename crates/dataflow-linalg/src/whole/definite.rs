@@ -4,7 +4,7 @@ use super::tile_of;
 use crate::error::LinalgError;
 use crate::kernel::{
     Backend, Diagonal, NotPositive, Op, SCRATCH_MEMORY, Side, Triangle, potrf, potrf_whole,
-    with_potrf, with_scratch,
+    solve_block, with_potrf, with_scratch,
 };
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Tile};
@@ -104,7 +104,7 @@ pub fn solve_definite<T: Scalar>(
         // X ← L⁻ᴴ·L⁻¹·X
         for op in [Op::NoTranspose, Op::ConjTranspose] {
             let x = MatMut::from_column_major_slice_mut(x.as_mut_slice(), n, cols);
-            T::faer_trsm_op(Side::Left, op, LOWER, l, x);
+            solve_block(Backend::Auto, Side::Left, (op, LOWER, l), x);
         }
         x.as_slice().to_vec()
     })
