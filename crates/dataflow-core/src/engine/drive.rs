@@ -129,6 +129,11 @@ pub(crate) trait Front: Sync {
         self.common().stop(error);
     }
 
+    /// How many tasks are known, once nobody is inside: the ledger counts them.
+    fn known(&self) -> u64 {
+        self.common().ledger.count()
+    }
+
     /// The worker goes.
     fn leave<'f>(&'f self, _hand: Self::Hand<'f>) {}
 }
@@ -163,7 +168,13 @@ pub(crate) fn drive<'b, F: Front>(
     let stop = |driven: &Driven<'_, F>| driven.front.common().ledger.stop();
     let offered = Offered::new(&driven, bell, front.offered_by(), stop);
     execute(offered.job());
-    // `Offered` ends here, and so the gate is closed: from now on the run is its owner's alone.
+    // With it the gate is closed: from now on the run is its owner's alone.
+    drop(offered);
+    let common = front.common();
+    if let Some(opened) = &common.opened {
+        let undone = front.known().saturating_sub(common.ledger.executed());
+        opened.leave_undone(undone);
+    }
 }
 
 /// A run, as workers find it inside its job.

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
 use crate::rank::Rank;
 use crate::space::Spelling;
-use crate::sync::held;
+use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::{Fate, TaskNumber, Told};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +40,8 @@ struct RecursionRun<'p, P: Recursive> {
     above: CallPath,
     /// In how many scopes and recursions it is nested.
     depth: usize,
+    /// Calls that were forked into, and the outermost one; counted if the run is recorded.
+    known: AtomicU64,
     shelves: Shelves<QueuedCall<P>>,
     /// The outermost call, until a worker takes it.
     first: Mutex<Option<P::Argument>>,
@@ -73,6 +75,8 @@ struct RecursionHand<'f, P: Recursive> {
     calling: Option<Above<P>>,
     /// Which of the two, for traces.
     class: usize,
+    /// Calls that were forked into, if the run is recorded.
+    forked: u64,
     /// In how many scopes and recursions the worker was before.
     outer_depth: usize,
 }
@@ -99,6 +103,7 @@ pub(super) fn run<P: Recursive>(
         problem,
         above,
         depth,
+        known: AtomicU64::new(1),
         shelves: Shelves::new(on.n_workers()),
         first: Mutex::new(Some(argument)),
         value: Mutex::new(None),
@@ -142,6 +147,7 @@ impl<P: Recursive> Front for RecursionRun<'_, P> {
             keeper: self.shelves.keeper(worker),
             calling: None,
             class: CALL,
+            forked: 0,
             outer_depth: replace_depth(self.depth),
         }
     }
@@ -179,6 +185,9 @@ impl<P: Recursive> Front for RecursionRun<'_, P> {
             Ok(Call::Fork { arguments, join }) => {
                 let above = visit.hand.calling.take().unwrap_or_else(Above::nothing);
                 let forked = visit.track.as_ref().map(|track| (number, track.now()));
+                if forked.is_some() {
+                    visit.hand.forked += arguments.len() as u64;
+                }
                 let first = Frame::fork(above, arguments.len(), join, forked);
                 let mut calls = arguments.into_iter().enumerate();
                 let next = calls.next().map(|(_, argument)| (argument, first.clone()));
@@ -211,10 +220,17 @@ impl<P: Recursive> Front for RecursionRun<'_, P> {
         self.stop(Error::new(Kind::TaskPanicked, task, text));
     }
 
+    /// The ledger has no count of calls: nobody knows it before the run is over.
+    fn known(&self) -> u64 {
+        self.known.load(Ordering::Relaxed)
+    }
+
     /// What a call that panicked has left, its frame with the values in there, is dropped by the
     /// worker that holds it last.
     fn leave<'f>(&'f self, hand: RecursionHand<'f, P>) {
         replace_depth(hand.outer_depth);
+        // Relaxed: read when nobody is inside.
+        self.known.fetch_add(hand.forked, Ordering::Relaxed);
         drop_quietly(hand.calling);
         self.shelves.keep(hand.keeper);
     }

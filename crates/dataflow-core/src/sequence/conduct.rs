@@ -92,6 +92,7 @@ fn run_program<'f, 'env>(
             true
         }
         Err(panic) => {
+            shared.count(inserted);
             shared.program_panicked(visit, &buried(panic));
             false
         }

@@ -315,7 +315,7 @@ impl<'on, 'env> ScopeRun<'on, 'env> {
         stopped
     }
 
-    /// So many tasks were inserted, for a monitor.
+    /// So many tasks were inserted, for a monitor and a trace.
     pub fn count(&self, inserted: u64) {
         self.common.ledger.set_count(inserted);
     }

@@ -35,6 +35,7 @@ impl Trace {
             hidden: self.hidden(),
             chains: self.chains(&limits, &own),
             missing: self.ranks.iter().map(|rank| rank.missing).sum(),
+            undone: self.undone(),
             backwards: self.backwards(),
             sentence: String::new(),
             limits,
@@ -111,6 +112,12 @@ impl Trace {
         }
         // What takes no time keeps nobody waiting.
         Some(1.0 - part(all - hidden, all))
+    }
+
+    /// Tasks that were not done when the run was over, on all ranks.
+    fn undone(&self) -> u64 {
+        let of_ranks = self.ranks.iter().map(|rank| rank.undone);
+        of_ranks.fold(0, u64::saturating_add)
     }
 
     /// Messages that cannot have gone so, and by how much the worst is wrong.

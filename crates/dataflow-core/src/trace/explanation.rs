@@ -46,6 +46,9 @@ pub struct Explanation {
     pub chains: Vec<(u64, String)>,
     /// Notes that found no room: the rest is a part of the truth.
     pub missing: u64,
+    /// Tasks that were known and not done when the run was over, on all ranks: see
+    /// [`RankTrace::undone`](super::RankTrace::undone).
+    pub undone: u64,
     /// Messages that came before they were posted, by more than the stated error of clocks; and by how
     /// many nanoseconds at most.
     pub backwards: (u64, u64),
@@ -91,7 +94,8 @@ impl Explanation {
 
     /// The first sentence: what costs most, and where. A second one says how long the run went on after the
     /// last task, if that is a tenth of it or more: the first is of the time before. Of a run that failed one goes
-    /// before both that says where, and before all of them one if only a part was recorded.
+    /// before both that says where; before that goes one that says how many tasks were [not
+    /// done](Self::undone), if some were not, and before all of them one if only a part was recorded.
     pub fn verdict(&self) -> &str {
         &self.sentence
     }

@@ -11,6 +11,8 @@
 //! Nested tasks of a sequence are slices of their own inside their parent's; a scope or a recursion that
 //! any other body runs is a part of that body. What a call of a recursion completes is joined in a slice
 //! of its own, of the class `join`: one, however many calls above it are joined.
+//! A run that ends before all its tasks are done leaves its trace too, which says how many are not
+//! ([`RankTrace::undone`]).
 //!
 //! # Elsewhere
 //! Files and pictures: the crate `dataflow-trace`.
@@ -107,6 +109,12 @@ pub struct RankTrace {
     pub came: Vec<Came>,
     /// Notes that found no room, and tasks of nested scopes beyond 2²³.
     pub missing: u64,
+    /// Tasks that this rank knew of and had not done when the run was over, because that was cancelled, had
+    /// stalled, or had stopped for a panic, another fault or a lost rank: 0 of a run that ended well.
+    /// A task whose body panicked is one of them; one that returned an error, or was skipped, is none. What a
+    /// sequence would have inserted later is not known, nor is what a call would have forked into; joins do not
+    /// count.
+    pub undone: u64,
     /// By how many nanoseconds its clock was ahead of the one that times are by, in the middle of the run:
     /// they are corrected. 0 if the clocks were not compared.
     pub clock_ahead: i64,

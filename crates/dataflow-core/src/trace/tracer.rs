@@ -126,6 +126,7 @@ impl Tracer {
             tracer: self.clone(),
             n_scopes: AtomicU64::new(0),
             left_out: AtomicU64::new(0),
+            undone: AtomicU64::new(0),
             rank,
             across: None,
         })
@@ -151,6 +152,8 @@ pub(crate) struct TracedRun {
     n_scopes: AtomicU64,
     /// Tasks that are not noted.
     left_out: AtomicU64,
+    /// Tasks that were known and not done when it was over.
+    undone: AtomicU64,
     rank: Rank,
     /// Which run of all ranks it is, if it is one.
     across: Option<u64>,
@@ -256,6 +259,11 @@ impl TracedRun {
         self.left_out.fetch_add(tasks, Ordering::Relaxed);
     }
 
+    /// It is over, or a scope inside of it, and so many of the tasks that are known are not done.
+    pub fn leave_undone(&self, tasks: u64) {
+        self.undone.fetch_add(tasks, Ordering::Relaxed);
+    }
+
     /// Adds what was noted by the threads that move messages.
     pub fn add(&self, track: Track) {
         if let Some(tracks) = self.tracks.first() {
@@ -281,6 +289,7 @@ impl TracedRun {
             },
             wide: told.wide,
             missing: self.left_out.load(Ordering::Relaxed),
+            undone: self.undone.load(Ordering::Relaxed),
             ..RankTrace::default()
         };
         let mut classes = told.classes;

@@ -93,6 +93,7 @@ impl TraceWriter {
         self.number(of.rank.0.into());
         self.span(&of.span);
         self.number(of.missing);
+        self.number(of.undone);
         self.list(&of.workers, |to, worker| {
             to.number(worker.slices.len() as u64);
             to.list(&worker.visits, TraceWriter::span);
@@ -204,11 +205,13 @@ impl TraceReader<'_> {
     }
 
     fn rank(&mut self) -> Option<RankTrace> {
-        let (rank, span, missing) = (Rank(self.narrow()?), self.span()?, self.number()?);
+        let (rank, span) = (Rank(self.narrow()?), self.span()?);
+        let (missing, undone) = (self.number()?, self.number()?);
         let trace = RankTrace {
             rank,
             span,
             missing,
+            undone,
             workers: self.workers()?,
             slices: self.list(TraceReader::slice)?,
             posted: self.list(TraceReader::posted)?,

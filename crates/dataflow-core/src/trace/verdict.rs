@@ -7,6 +7,7 @@
 //! ready.
 //! The time after the last task of all is due to none of them: it is told by itself, if it is much.
 //! Of a run that failed it is said first where: what it costs that tasks did not run is due to that.
+//! Before that, of a run that ended before all its tasks were done, how many were not.
 //! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
 
 use super::doing::OwnTimes;
@@ -49,11 +50,21 @@ pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     };
     [
         missing,
+        undone(told.undone),
         failure(trace).unwrap_or_default(),
         sentence,
         of_part,
     ]
     .concat()
+}
+
+/// Of a run that ended early, what it left: without this it looks whole.
+fn undone(tasks: u64) -> String {
+    match tasks {
+        0 => String::new(),
+        1 => "The run ended before 1 of its tasks was done. ".to_string(),
+        n => format!("The run ended before {n} of its tasks were done. "),
+    }
 }
 
 /// Of a run that failed, where: what did not run any more is no fault of the graph.
@@ -655,6 +666,32 @@ mod tests {
         rank.slices[2].fate = Fate::Skipped;
         let found = of_ranks(vec![rank]);
         assert!(found.starts_with("The run failed in Gemm 1; "), "{found}");
+    }
+
+    /// It looked like one that had done all its work.
+    #[test]
+    fn of_a_run_that_ended_early_it_is_said_how_many_tasks_were_not_done() {
+        let mut rank = ran(0, &[(0, 350), (350, 1000)], |begin| begin);
+        for (undone, expected) in [
+            (
+                1,
+                "The run ended before 1 of its tasks was done. The workers ",
+            ),
+            (
+                300,
+                "The run ended before 300 of its tasks were done. The workers ",
+            ),
+        ] {
+            rank.undone = undone;
+            let found = of_ranks(vec![rank.clone()]);
+            assert!(found.starts_with(expected), "{found}");
+        }
+        (rank.missing, rank.slices[1].fate) = (7, Fate::Failed);
+        let mut other = ran(1, &[(0, 1000)], |begin| begin);
+        other.undone = 12;
+        let found = of_ranks(vec![rank, other]);
+        let expected = "Only a part was recorded (7 notes missing). The run ended before 312 of its tasks were done. The run failed in Gemm 1; ";
+        assert!(found.starts_with(expected), "{found}");
     }
 
     /// The rank that ran the failed task has its slice: the others explained an ordinary run.

@@ -61,7 +61,96 @@ fn a_run_that_was_cancelled_leaves_its_trace() {
     assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
     let trace = tracer.take().remove(0);
     assert_eq!(trace.slices().count(), 0);
-    assert_eq!(trace.explanation().verdict(), "No task ran.");
+    let n = Cholesky::new(sizes::TILES, (1, 1)).tasks(Rank(0)).count();
+    let expected = format!("The run ended before {n} of its tasks were done. No task ran.");
+    assert_eq!(trace.explanation().verdict(), expected);
+}
+
+/// Forks into so many calls, of which one panics.
+struct ForksInto(u64);
+
+impl Recursive for ForksInto {
+    type Argument = Option<u64>;
+    type Value = ();
+
+    fn call(&self, number: Option<u64>) -> Result<Call<Self>, TaskError> {
+        Ok(match number {
+            None => Call::fork((0..self.0).map(Some), |_| ()),
+            Some(3) => panic!("out of luck"),
+            Some(_) => Call::Done(()),
+        })
+    }
+}
+
+/// The page of such a run looked as if that had done all its work.
+#[test]
+fn a_run_that_panicked_says_how_many_tasks_were_not_done_however_the_program_was_written() {
+    fn unlucky_at_three(number: &mut u64) {
+        assert!(*number != 3, "out of luck");
+        *number += 1;
+    }
+    let tracer = Tracer::new(ROOM);
+    let on = Context::new(&Inline).traced_by(&tracer);
+    let space = Independent::new("panics", 10, |number| {
+        assert!(number != 3, "out of luck");
+        Ok(())
+    });
+    let store = Store::new("numbers", [0_u64]);
+    let recorded = record("panics", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        (0..10).for_each(|_| r.task(write(&home), unlucky_at_three));
+    });
+    let ended = [
+        run(&space, &on).map(|_| ()),
+        scope(&on, |s| {
+            let datum = s.handle(0);
+            (0..10).for_each(|_| s.task(write(&datum), unlucky_at_three));
+        })
+        .map(|_| ()),
+        recorded.unwrap().run(&on).map(|_| ()),
+        recurse(&ForksInto(9), None, &on).map(|_| ()),
+    ];
+    for result in ended {
+        assert_eq!(result.unwrap_err().kind(), Kind::TaskPanicked);
+    }
+    let traces = tracer.take();
+    assert_eq!(traces.len(), 4);
+    let left = traces.iter().map(|trace| trace.ranks[0].undone);
+    // The recursion's outermost call is one of its ten.
+    assert_eq!(left.collect::<Vec<_>>(), [7, 7, 7, 6]);
+    for trace in traces {
+        let verdict = trace.explanation().verdict().to_string();
+        let expected = format!(
+            "The run ended before {} of its tasks were done. The run failed in ",
+            trace.ranks[0].undone
+        );
+        assert!(verdict.starts_with(&expected), "{}: {verdict}", trace.name);
+    }
+}
+
+#[test]
+fn a_run_that_was_cancelled_before_it_began_has_done_none_of_the_tasks_that_are_known() {
+    let (tracer, monitor) = (Tracer::new(ROOM), Monitor::new());
+    monitor.cancel();
+    let on = Context::new(&Inline)
+        .traced_by(&tracer)
+        .watched_by(&monitor);
+    let store = Store::new("numbers", [0_u64]);
+    let recorded = record("adds", 1, |r| {
+        let home = r.home(&store, 0, Rank(0));
+        (0..10).for_each(|_| r.task(write(&home), |number| *number += 1));
+    });
+    let ended = [
+        scope(&on, |s| s.task((), |()| ())).map(|_| ()),
+        recorded.unwrap().run(&on).map(|_| ()),
+        recurse(&ForksInto(3), None, &on).map(|_| ()),
+    ];
+    for result in ended {
+        assert_eq!(result.unwrap_err().kind(), Kind::Cancelled);
+    }
+    let left = tracer.take().into_iter().map(|trace| trace.ranks[0].undone);
+    // Of a sequence no task is known before its program has begun.
+    assert_eq!(left.collect::<Vec<_>>(), [0, 10, 1]);
 }
 
 /// The scope, replay or recursion panicked in its caller's face, and its result was lost; of a space nobody

@@ -95,7 +95,11 @@ proptest! {
                 Trouble::Stalls => prop_assert!(at_fault.is_empty(), "{kinds:?}"),
                 _ => prop_assert_eq!(at_fault, [format!("{task:?}")], "{:?}", kinds),
             }
-            prop_assert!(trace.slices().count() <= tasks.len());
+            // What panicked is in the trace and not done; what failed or was skipped is done.
+            let undone = trace.explanation().undone as usize;
+            let panicked = usize::from(trouble == Trouble::Panics);
+            prop_assert_eq!(trace.slices().count() + undone, tasks.len() + panicked);
+            prop_assert!(trouble != Trouble::Fails || undone == 0);
         }
     }
 
@@ -122,5 +126,6 @@ proptest! {
             Ok(report) => prop_assert_eq!(done, report.tasks),
             Err(error) => prop_assert!(error.kind() == Kind::Cancelled && done >= 1),
         }
+        prop_assert_eq!(trace.ranks[0].undone, n - done);
     }
 }

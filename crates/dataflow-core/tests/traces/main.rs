@@ -62,6 +62,7 @@ fn traced<S: TaskSpace>(space: &S, on: &dyn Executor) -> (Result<Report, Error>,
     let result = run(space, &Context::new(on).traced_by(&tracer));
     let mut traces = tracer.take();
     assert_eq!(traces.len(), 1, "one run, one trace");
+    assert!(result.is_err() || traces[0].ranks[0].undone == 0);
     (result, traces.remove(0))
 }
 
@@ -161,6 +162,7 @@ fn traced_scope<'env>(
     let result = scope(&Context::new(on).traced_by(&tracer), program);
     let mut traces = tracer.take();
     assert_eq!(traces.len(), 1);
+    assert!(result.is_err() || traces[0].ranks[0].undone == 0);
     (result.map(|(_, report)| report), traces.remove(0))
 }
 

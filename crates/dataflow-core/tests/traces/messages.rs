@@ -103,6 +103,19 @@ fn a_trace_over_ranks_has_every_task_and_an_arrow_for_each_parcel() {
 }
 
 #[test]
+fn what_a_rank_has_not_done_travels() {
+    let mut trace = traced(&Cholesky::new(4, (1, 1)), &Inline).1;
+    for undone in [0, 1, 300, u64::MAX] {
+        trace.ranks[0].undone = undone;
+        let came = trace.of_another(&trace.to_bytes()).unwrap();
+        assert_eq!(came.ranks[0].undone, undone);
+    }
+    let bytes = trace.to_bytes();
+    let both = trace.joined([&bytes[..]]).unwrap();
+    assert_eq!(both.explanation().undone, u64::MAX);
+}
+
+#[test]
 fn bytes_that_are_no_trace_are_refused() {
     let trace = traced(&Cholesky::new(4, (1, 1)), &Inline).1;
     let bytes = trace.to_bytes();

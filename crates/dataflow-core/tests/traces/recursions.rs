@@ -29,7 +29,7 @@ fn a_recursion_leaves_its_calls() {
         let calls = trace
             .slices()
             .filter(|(_, slice)| trace.class(slice) == "call");
-        assert_eq!(calls.count() as u64, n);
+        assert_eq!((calls.count() as u64, trace.ranks[0].undone), (n, 0));
         let numbers: BTreeSet<_> = trace.slices().map(|(_, slice)| slice.task).collect();
         assert_eq!(numbers.len(), trace.slices().count());
     }
@@ -101,6 +101,8 @@ fn a_join_that_panics_is_marked() {
     let trace = tracer.take().remove(0);
     assert_eq!(with_fate(&trace, Fate::Failed), ["join 2 of worker 0"]);
     assert_eq!(with_fate(&trace, Fate::Ran).len(), 3);
+    // The call that brought the value to join has not come to its end.
+    assert_eq!(trace.ranks[0].undone, 1);
 }
 
 #[test]

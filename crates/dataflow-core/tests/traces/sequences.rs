@@ -135,8 +135,42 @@ fn a_sequence_that_fails_leaves_its_trace() {
         assert!(result.is_err());
         assert_eq!(with_fate(&trace, Fate::Failed), ["add 3"]);
         assert_eq!(with_fate(&trace, Fate::Ran).len(), 3);
+        assert_eq!(trace.ranks[0].undone, if panics { 2 } else { 0 });
         keeps_the_laws(&trace);
     }
+}
+
+#[test]
+fn children_that_were_not_done_count_with_the_tasks_of_their_parents_scope() {
+    let (result, trace) = traced_scope(&Inline, |s| {
+        let data = s.handle([0_u64; 5]);
+        for _ in 0..3 {
+            s.name("parent").nested(write(&data), |children, data| {
+                let number = children.lend(&mut data[0]);
+                for _ in 0..5 {
+                    children.name("child").task(write(&number), |number| {
+                        assert!(*number != 1, "out of luck");
+                        *number += 1;
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(result.unwrap_err().kind(), Kind::TaskPanicked);
+    assert_eq!(with_fate(&trace, Fate::Ran), ["child 0 in scope 1"]);
+    assert_eq!(trace.ranks[0].undone, 4 + 2);
+}
+
+/// They are counted once in 64: ten were not known.
+#[test]
+fn all_tasks_are_known_that_a_program_had_inserted_when_it_panicked() {
+    let (result, trace) = traced_scope(&Inline, |s| {
+        (0..74).for_each(|_| s.task((), |()| ()));
+        panic!("the program");
+    });
+    assert_eq!(result.unwrap_err().kind(), Kind::TaskPanicked);
+    let told = (trace.slices().count(), trace.ranks[0].undone);
+    assert_eq!(told, (0, 74));
 }
 
 #[test]
@@ -157,7 +191,7 @@ fn a_replay_leaves_its_tasks_and_for_whom_each_waited() {
         program.run(&Context::new(&*on).traced_by(&tracer)).unwrap();
         let trace = tracer.take().remove(0);
         keeps_the_laws(&trace);
-        assert_eq!(trace.slices().count(), 40);
+        assert_eq!((trace.slices().count(), trace.ranks[0].undone), (40, 0));
         assert_eq!(trace.classes, ["add"]);
         let edges: usize = trace.slices().map(|(at, _)| trace.inputs(at).count()).sum();
         assert_eq!(edges, 36, "four chains of ten");

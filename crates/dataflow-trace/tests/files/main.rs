@@ -654,6 +654,20 @@ fn no_two_keys_of_chromes_json_have_one_name() {
 }
 
 #[test]
+fn a_page_and_a_picture_say_how_many_tasks_were_not_done_when_the_run_ended() {
+    let mut trace = two_ranks();
+    let sentence = "The run ended before 12 of its tasks were done.";
+    for format in [Format::Html, Format::Svg] {
+        trace.ranks[1].undone = 0;
+        let whole = text(&View::of(&trace), format);
+        assert!(!whole.contains("The run ended before"), "{whole}");
+        trace.ranks[1].undone = 12;
+        let ended = text(&View::of(&trace), format);
+        assert!(ended.contains(sentence), "{ended}");
+    }
+}
+
+#[test]
 fn an_empty_trace_is_a_file_too() {
     let trace = Trace::new("nothing", ["Task"], vec![]);
     let view = View::of(&trace);
