@@ -52,23 +52,22 @@ impl<T: Scalar> InVectors for PanelLeaf<'_, '_, T> {
         for first in (0..self.columns.len()).step_by(GROUP) {
             let (before, rest) = self.columns.split_at_mut(first);
             let before = &before[..first.min(self.pivots.len())];
-            match rest.first_chunk_mut() {
-                Some(group) => subtract_columns::<T, GROUP, LINES>(group, before, 0),
-                None => {
-                    for column in rest {
-                        subtract_columns::<T, 1, LINES>(array::from_mut(column), before, 0);
-                    }
+            let rest_from = match rest.first_chunk_mut() {
+                Some(group) => {
+                    subtract_columns::<T, GROUP, LINES>(group, before, 0);
+                    first
                 }
-            }
+                None => 0,
+            };
             for j in first..self.columns.len().min(first + GROUP) {
-                self.column::<LINES>(first, j);
+                self.column::<LINES>(rest_from, j);
             }
         }
     }
 }
 
 impl<T: Scalar> PanelLeaf<'_, '_, T> {
-    /// Column `j`, from which those before `first` are subtracted.
+    /// Column `j`, from which those before `first` have been subtracted.
     #[inline(always)]
     fn column<const LINES: usize>(&mut self, first: usize, j: usize) {
         let n = self.pivots.len();
