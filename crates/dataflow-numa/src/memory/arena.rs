@@ -620,9 +620,9 @@ mod tests {
             let memory = Arena::new(RegionSite::Anywhere);
             drop(memory.allocate(HUGE_PAGE));
         }
-        // Each took two huge pages, for a moment. Other tests map some, too.
+        // Each took two huge pages, for a moment. Other tests map some, too, and so do allocators for threads.
         let grown = pages_of_this_process().saturating_sub(before);
-        assert!(grown < 1000 * HUGE_PAGE / PAGE, "by {grown} pages");
+        assert!(grown < 4000 * HUGE_PAGE / PAGE, "by {grown} pages");
     }
 
     #[test]
