@@ -110,6 +110,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["dataflow-common", "dataflow-core", "dataflow-runtime"],
     ),
     (
+        "dataflow-linalg-examples",
+        &["dataflow-common", "dataflow-runtime"],
+    ),
+    (
         "dataflow-properties",
         &["dataflow-core", "dataflow-runtime"],
     ),
@@ -611,7 +615,7 @@ fn programs_of_the_guide_take_everything_from_dataflow() {
 fn the_readme_lists_every_example() {
     judge(|tree| {
         let readme = tree.text("README.md").unwrap_or_default();
-        let folders = ["examples", "examples/applications"];
+        let folders = ["examples", "examples/applications", "examples/linalg"];
         let is_example = |file: &&str| {
             let parts = file.rsplit_once('/');
             parts.is_some_and(|(folder, name)| folders.contains(&folder) && name != "lib.rs")

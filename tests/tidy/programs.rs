@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 const FOLDERS: [&str; 2] = ["examples/", "benches/"];
 const PACKAGES: [&str; 2] = ["examples/applications/", "examples/common/"];
 
+/// Where programs lie, one a file.
+const ROOTS: [&str; 3] = ["benches/", "examples/", "examples/linalg/"];
+
 /// Each program by its file, with its files as they would lie in a `src/` of its own.
 pub fn programs(tree: &Tree) -> Vec<(String, Tree)> {
     let is_here = |file: &str| {
@@ -29,7 +32,11 @@ pub fn programs(tree: &Tree) -> Vec<(String, Tree)> {
 
 /// Whether modules of a file lie beside it: those of programs do, as far as one sees by the name alone.
 fn is_root(file: &str) -> bool {
-    file.matches('/').count() == 1
+    let lies_in = |folder: &&str| {
+        let name = file.strip_prefix(*folder);
+        name.is_some_and(|name| !name.contains('/'))
+    };
+    ROOTS.iter().any(lies_in)
 }
 
 /// The files of a program.

@@ -349,7 +349,12 @@ fn lowest(steps: &mut Steps, packages: &[PublishedPackage]) {
             return Outcome::Skipped(format!("rustup could not bring Rust {version}"));
         }
         let mut cargo = wide::toolchain(&version, &["cargo", "check", "--lib", "--examples"]);
-        cargo.args(["-p", "dataflow-applications"]);
+        cargo.args([
+            "-p",
+            "dataflow-applications",
+            "-p",
+            "dataflow-linalg-examples",
+        ]);
         let names = packages.iter().flat_map(|package| ["-p", &package.name]);
         cargo
             .args(names)

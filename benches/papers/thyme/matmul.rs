@@ -2,7 +2,7 @@
 //!
 //! The torus of the paper has no row: its `base` waits for each hop, however fast the network.
 
-#[path = "../../../examples/matmul/steps.rs"]
+#[path = "../../../examples/linalg/matmul/steps.rs"]
 mod steps;
 
 use super::{Application, Outcome, Part, RANKS};
