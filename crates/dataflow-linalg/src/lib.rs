@@ -22,6 +22,7 @@ pub mod scalar;
 
 mod compiled;
 mod lookahead;
+mod spans;
 mod succession;
 
 pub mod matrix;

@@ -6,8 +6,9 @@
 //! are those without it.
 //!
 //! # Elsewhere
-//! Without it tasks go by the longest way to the end, which is the fastest order and holds the most data
-//! of other ranks: `priority` of each space. How much is held: [`needs`](crate::needs).
+//! Without it panels run as far ahead as they can, which holds the most data of other ranks: `priority` of
+//! each space, by [`spans`](crate::spans) or by the longest way to the end. How much is held:
+//! [`needs`](crate::needs).
 //!
 //! # Source
 //! Strazdins, *A comparison of lookahead and algorithmic blocking techniques for parallel matrix

@@ -15,6 +15,7 @@ use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
 use crate::lookahead::Lookahead;
 use crate::matrix::{Distribution, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::spans::Spans;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -92,7 +93,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
     /// then the updates of the next `columns` columns behind their panel, then the others step by step.
     /// L has the same bits, and the same is sent.
     ///
-    /// Without a bound tasks go by the longest way to the end. Then panels run far ahead, and a rank
+    /// Without a bound panels run as far ahead as they can, and updates go by spans of steps. Then a rank
     /// holds what it receives of them, which may be several times its own part; with three columns it is
     /// about five panels ([`needs::cholesky_ahead`](crate::needs::cholesky_ahead)).
     ///
@@ -206,22 +207,18 @@ task_space! {
             tasks.sum()
         }
 
-        /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included.
-        /// With a lookahead its order.
+        /// Panels first, then updates by spans of steps; with a lookahead its order.
         fn priority(&self, task: Task) -> i64 {
             if let Some(ahead) = self.lookahead {
                 let (step, column) = task.place();
                 return ahead.urgency(self.nt, step, column);
             }
-            let last = i64::from(self.nt) - 1;
-            // Potrf 1, Trsm 3, Herk 3, Gemm 6; a step down the subdiagonal is Trsm + Gemm = 9.
-            let potrf = |k: i64| if k == last { 1 } else { 9 * (last - k) - 1 };
-            let panel = |n: i64| 9 * (last - n) - 2;
+            let spans = Spans::new(self.nt, self.nt);
             match task {
-                Potrf { k } => potrf(k.into()),
-                Trsm { k, .. } => panel(k.into()),
-                Herk { m, k } => 3 * i64::from(m - k) + potrf(m.into()),
-                Gemm { n, k, .. } => 6 * i64::from(n - k) + panel(n.into()),
+                Potrf { k } => spans.panel((k, k)),
+                Trsm { m, k } => spans.panel((m, k)),
+                Herk { m, k } => spans.update((m, m), k),
+                Gemm { m, n, k } => spans.update((m, n), k),
             }
         }
     }
@@ -302,36 +299,60 @@ mod tests {
         fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
     }
 
-    /// The longest way from a task to the end, its own weight included.
-    fn bottom_level(space: &Factor<'_, f64>, task: Task, known: &mut HashMap<Task, i64>) -> i64 {
-        if let Some(level) = known.get(&task) {
-            return *level;
-        }
-        let mut fed = Fed::default();
-        space.successors(task, &mut fed);
-        let levels = fed.0.into_iter();
-        let after = levels.map(|next| bottom_level(space, next, known)).max();
-        let weight = match task {
+    /// Runs tasks in the order of their priorities, of equal ones the first that became ready.
+    fn in_order(space: &Factor<'_, f64>) -> Vec<Task> {
+        let mut ready: Vec<Task> = space.roots(Rank(0)).collect();
+        let (mut fed, mut order) = (HashMap::<Task, usize>::new(), Vec::new());
+        let n_inputs = |task: Task| match task {
+            Potrf { k: 0 } => 0,
             Potrf { .. } => 1,
-            Trsm { .. } | Herk { .. } => 3,
-            Gemm { .. } => 6,
+            Trsm { k, .. } => 1 + usize::from(k > 0),
+            Herk { k, .. } => 1 + usize::from(k > 0),
+            Gemm { k, .. } => 2 + usize::from(k > 0),
         };
-        let level = weight + after.unwrap_or(0);
-        known.insert(task, level);
-        level
+        while let Some(at) = (0..ready.len())
+            .rev()
+            .max_by_key(|&at| space.priority(ready[at]))
+        {
+            let task = ready.remove(at);
+            order.push(task);
+            let mut next = Fed::default();
+            space.successors(task, &mut next);
+            for target in next.0 {
+                let had = fed.entry(target).or_default();
+                *had += 1;
+                if *had == n_inputs(target) {
+                    ready.push(target);
+                }
+            }
+        }
+        order
     }
 
     #[test]
-    fn priorities_are_the_bottom_levels_of_the_graph() {
-        for nt in 1..=12 {
+    fn a_worker_updates_a_tile_by_all_steps_of_a_span_before_it_turns_to_another() {
+        for nt in [1, 3, 8, 12, 24] {
             let a = vacant(nt, Grid::new(1, 1).unwrap());
             let space = Factor::new(&a, Backend::Auto).unwrap();
-            let mut known = HashMap::new();
-            for task in space.tasks(Rank(0)) {
-                let level = bottom_level(&space, task, &mut known);
-                assert_eq!(space.priority(task), level, "{task:?} of nt = {nt}");
-            }
-            assert_eq!(known.len() as u64, n_tasks(nt as u64));
+            let order = in_order(&space);
+            assert_eq!(order.len() as u64, n_tasks(nt as u64));
+            let updated: Vec<(u32, u32, u32)> = { order.into_iter() }
+                .filter_map(|task| match task {
+                    Herk { m, k } => Some((m, m, k)),
+                    Gemm { m, n, k } => Some((m, n, k)),
+                    Potrf { .. } | Trsm { .. } => None,
+                })
+                .collect();
+            let stays = |pair: &[(u32, u32, u32)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1);
+            let turns = updated.windows(2).filter(|pair| !stays(pair)).count() + 1;
+            // The spans of a tile in column n; its last update may have to wait for the panel before.
+            let length = (nt / 4).clamp(4, 8);
+            let spans = (1..nt).map(|n| n.div_ceil(length) * (nt - n));
+            let tiles = (1..nt).map(|n| nt - n);
+            assert!(
+                turns <= spans.sum::<usize>() + tiles.sum::<usize>() + 1,
+                "{turns} turns, nt = {nt}"
+            );
         }
     }
 

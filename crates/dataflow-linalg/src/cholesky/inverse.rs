@@ -24,6 +24,7 @@ use crate::kernel::{
 };
 use crate::matrix::{Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::spans::Spans;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -231,25 +232,25 @@ task_space! {
             }
         }
 
-        /// About the longest way to the end in units of nb³/3 flops: exact for the last two stages,
-        /// and for the first the way down the diagonal. But who reads a tile is more urgent than who
-        /// overwrites it, or the tile would be copied.
+        /// The first stage by spans of steps, before the others. These by about the longest way to the end in
+        /// units of nb³/3 flops, with an update's span as if it were its first step; but who reads a tile is
+        /// more urgent than who overwrites it, or the tile would be copied.
         fn priority(&self, task: InverseTask) -> i64 {
+            let spans = Spans::new(self.nt, self.nt);
             let left = |k: u32| i64::from(self.nt) - i64::from(k);
             match task {
-                Hand { n, .. } | Potrf { k: n } => 9 * left(n) + 4,
-                Trsm { k, .. } => 9 * left(k) + 3,
-                Herk { m, k } => {
-                    let before_trsm_right = 6 * left(k) + 7;
-                    before_trsm_right.max(9 * left(m) + 4 + 3 * i64::from(m - k))
-                }
-                Gemm { n, k, .. } => 9 * left(n) + 3 + 6 * i64::from(n - k),
+                Hand { n, .. } => self.before_other_stages(left(n)),
+                Potrf { k } => self.before_other_stages(spans.panel((k, k))),
+                Trsm { m, k } => self.before_other_stages(spans.panel((m, k))),
+                Herk { m, k } => self.before_other_stages(spans.update((m, m), k)),
+                Gemm { m, n, k } => self.before_other_stages(spans.update((m, n), k)),
                 TrsmRight { k, .. } => 6 * left(k) + 6,
-                Invert { k, .. } | TrsmLeft { k, .. } => 6 * left(k) + 3,
+                TrsmLeft { k, .. } => 6 * left(k) + 3,
+                Invert { k, .. } => 6 * left(spans.first(k)) + 3,
                 Trtri { k } => 6 * left(k) - 2,
                 Trmm { k, .. } => 6 * left(k) - 3,
                 Lauum { k } => 6 * left(k) - 4,
-                Square { k, .. } | Multiply { k, .. } => 6 * left(k),
+                Square { k, .. } | Multiply { k, .. } => 6 * left(spans.first(k)),
             }
         }
 
@@ -274,6 +275,12 @@ use InverseTask::{
 const LOWER: (Triangle, Diagonal) = (Triangle::Lower, Diagonal::NonUnit);
 
 impl<T: Scalar> Inverse<'_, T> {
+    /// The urgency of a task of the first stage: no task of another is as urgent.
+    fn before_other_stages(&self, urgency: i64) -> i64 {
+        let nt = i64::from(self.nt);
+        urgency.saturating_add((4 * nt).saturating_mul(nt + 2))
+    }
+
     fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
         potrf(self.backend, tile).map_err(|failed| {
             let index = self.a.row_range(k as usize).start + failed.index;
@@ -395,22 +402,51 @@ mod tests {
     }
 
     #[test]
-    fn no_task_is_less_urgent_than_those_that_wait_for_it() {
+    fn behind_the_first_stage_nothing_but_updates_is_more_urgent_than_what_it_waits_for() {
         for nt in 1..=9 {
             let a = vacant(nt, (1, 1));
             let whole = Inverse::new(&a, Backend::Auto).unwrap();
             let of_factor = Inverse::of_factor(&a, Backend::Auto).unwrap();
+            // In the first stage panels come first, and updates of a span before they are ready.
+            let is_first =
+                |task| matches!(task, Potrf { .. } | Trsm { .. } | Herk { .. } | Gemm { .. });
+            let is_update = |task| matches!(task, Invert { .. } | Square { .. } | Multiply { .. });
             for space in [whole, of_factor] {
                 for task in space.tasks(Rank(0)) {
                     let mut fed = Fed::default();
                     space.successors(task, &mut fed);
                     for next in fed.0 {
                         let (own, of_next) = (space.priority(task), space.priority(next));
+                        let overtakes = is_update(next) || is_first(next);
                         assert!(
-                            own >= of_next,
+                            own >= of_next || overtakes && is_first(task) == is_first(next),
                             "{task:?} {own}, {next:?} {of_next}, nt = {nt}"
                         );
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_reads_a_tile_is_as_urgent_as_who_overwrites_it_or_more() {
+        for nt in 1..=12 {
+            let a = vacant(nt, (1, 1));
+            let space = Inverse::new(&a, Backend::Auto).unwrap();
+            for task in space.tasks(Rank(0)) {
+                let overwrites = match task {
+                    Invert { k, n, .. } => vec![TrsmLeft { k, n }],
+                    Multiply { m, n, k } => vec![Trmm { k, n }, Trmm { k, n: m }],
+                    Square { n, k } => vec![Trmm { k, n }],
+                    TrsmRight { k, .. } | TrsmLeft { k, .. } => vec![Trtri { k }],
+                    Trmm { k, .. } => vec![Lauum { k }],
+                    _ => vec![],
+                };
+                for next in overwrites {
+                    assert!(
+                        space.priority(task) >= space.priority(next),
+                        "{task:?}, {next:?}"
+                    );
                 }
             }
         }

@@ -4,9 +4,9 @@ use crate::scalar::{Scalar, tile_order};
 
 /// Largest order of the matrix, and how many sub-tiles a side of its tiles has.
 ///
-/// The best on two cores in a sweep over multiples of the sub-tile order. Small tiles keep the
-/// workers busy at the end, large ones spend less on everything but arithmetic.
-const TABLE: [(usize, usize); 3] = [(700, 1), (1400, 2), (2800, 3)];
+/// Small tiles keep the workers busy at the end, large ones spend less on everything but arithmetic. Of
+/// those that are within a fiftieth of the best on two cores, about the smallest, for more workers.
+const TABLE: [(usize, usize); 3] = [(700, 1), (2400, 2), (3600, 3)];
 
 /// Sub-tiles a side for matrices beyond the table.
 const LARGEST: usize = 4;
@@ -43,7 +43,8 @@ mod tests {
         for (n, nb) in [
             (500, 96),
             (1000, 192),
-            (2000, 288),
+            (2000, 192),
+            (3000, 288),
             (4000, 384),
             (8000, 384),
         ] {

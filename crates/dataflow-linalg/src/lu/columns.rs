@@ -22,6 +22,7 @@ use crate::flops;
 use crate::kernel::{Backend, FactoredPanel, RowMoves, getrf_from, getrf_right};
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::spans::Spans;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::{Slot, placed};
@@ -417,7 +418,8 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         self.a.rank_of(0, 0)
     }
 
-    /// The longest way to the end, if a panel takes as long as an update of a column: each as its height.
+    /// Panels first. Then the longest way to the end, if a panel takes as long as an update of a column: each
+    /// as its height, and a span of updates as if each were its first.
     fn priority(&self, task: ColumnsTask) -> i64 {
         // Heights of steps from the first to before the second.
         let heights = |first: u32, end: u32| -> i64 {
@@ -432,8 +434,8 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         };
         match task {
             Join { n } => 3 + level(n, 0),
-            Panel { k } => 3 + level(k, k),
-            Update { n, k } => 3 + level(n, k),
+            Panel { k } => 3 + level(0, 0) + level(k, k),
+            Update { n, k } => 3 + level(n, Spans::new(1, self.nt).first(k)),
             Order { .. } => 2,
             Part { .. } => 1,
         }

@@ -20,6 +20,7 @@ use crate::kernel::{Backend, Diagonal, Side, Triangle, gemm_op, getrf_unpivoted,
 use crate::lookahead::Lookahead;
 use crate::matrix::{Distribution, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::spans::Spans;
 use dataflow_core::Report;
 use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
@@ -197,19 +198,20 @@ task_space! {
             (row..mt).step_by(grid.p()).map(of_row).sum()
         }
 
-        /// The bottom level of a square matrix: the longest way to the end in units of nb³/3 flops,
-        /// own weight included. For other shapes as if each tile lay in the square of all steps. With a
-        /// lookahead its order.
+        /// Panels first, a row of U as the column of L beside it; then updates by spans of steps. With a lookahead
+        /// its order.
         fn priority(&self, task: UnpivotedTask) -> i64 {
-            let last = i64::from(self.mt.min(self.nt)) - 1;
             let (m, n, k) = task.place();
             if let Some(ahead) = self.lookahead {
                 return ahead.urgency(self.nt, k, n);
             }
-            let (m, n, k) = (i64::from(m).min(last), i64::from(n).min(last), i64::from(k));
-            // Getrf 2, Right and Below 3, Update 6; a step down the diagonal is 2 + 3 + 6 = 11.
-            let (long, short) = (m.max(n), m.min(n));
-            6 * (short - k) + 9 * (long - short) + 11 * (last - long) + 2
+            let longer = self.mt.max(self.nt);
+            let spans = Spans::new(longer, longer);
+            let tile = (m.max(n), m.min(n));
+            match task {
+                Getrf { .. } | Right { .. } | Below { .. } => spans.panel(tile),
+                Update { .. } => spans.update(tile, k),
+            }
         }
     }
 }
