@@ -212,6 +212,13 @@ impl Bench<'_> {
         match (self.runtime.n_ranks(), self.own.keep) {
             (1, false) => Ok(CostFile::default()),
             (2, _) if self.runtime.rank() != Rank(0) => Ok(CostFile::default()),
+            (2, false) if !file.exists() => {
+                let file = file.display();
+                let text = format!(
+                    "{file} is not there: two ranks add to it what messages take between them, so let one rank write it first"
+                );
+                Err(Failure::new("wrong_costs", text))
+            }
             (1 | 2, _) => Ok(CostFile::read(file)?),
             (ranks, _) => {
                 let text = format!("--ranks {ranks}: messages are measured between 2");
