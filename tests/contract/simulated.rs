@@ -422,6 +422,13 @@ fn what_is_measured_here_is_a_file_that_simulations_read() {
     assert_eq!(told["simulation"]["network"], "tcp");
     let three = run("calibrate", &["--ranks", "3", "--costs", &file]);
     assert_eq!(three.status, 2, "{}", three.stderr);
+    let nothing = run(
+        "calibrate",
+        &["--ranks", "2", "--costs", "nobody-wrote.json"],
+    );
+    assert_eq!(nothing.status, 1, "{}", nothing.stderr);
+    let says = "nobody-wrote.json is not there: two ranks add to it";
+    assert!(nothing.stderr.contains(says), "{}", nothing.stderr);
 }
 
 /// A shell that `srun` has started is a step of one task: there nothing was simulated.
