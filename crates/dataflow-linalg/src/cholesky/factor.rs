@@ -334,6 +334,10 @@ mod tests {
         for nt in [1, 3, 8, 12, 24] {
             let a = vacant(nt, Grid::new(1, 1).unwrap());
             let space = Factor::new(&a, Backend::Auto).unwrap();
+            for task in space.tasks(Rank(0)) {
+                let is_panel = matches!(task, Potrf { .. } | Trsm { .. });
+                assert_eq!(space.priority(task) > 0, is_panel, "{task:?} of nt = {nt}");
+            }
             let order = in_order(&space);
             assert_eq!(order.len() as u64, n_tasks(nt as u64));
             let updated: Vec<(u32, u32, u32)> = { order.into_iter() }

@@ -478,6 +478,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn panels_come_first_and_the_steps_of_a_span_are_equally_urgent() {
+        for (m, n) in [(1, 1), (9, 9), (9, 30), (30, 9)] {
+            let layout = Layout::general(m, n, 1).unwrap();
+            let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+            let pivots = Pivots::new(&a);
+            let space = Columns::of(&a, &pivots, Backend::Auto);
+            let of = |task| space.priority(task);
+            let tasks: Vec<ColumnsTask> = space.tasks(Rank(0)).collect();
+            let panels = tasks.iter().filter(|task| matches!(task, Panel { .. }));
+            let last = panels.map(|&task| of(task)).min().unwrap();
+            for task in tasks {
+                if let Update { n: column, k } = task {
+                    let length = if n < 20 { 4 } else { 7 };
+                    let first = Update {
+                        n: column,
+                        k: k / length * length,
+                    };
+                    assert_eq!(of(task), of(first), "{task:?} of {m} x {n} tiles");
+                    assert!(of(task) < last, "{task:?} of {m} x {n} tiles");
+                }
+            }
+        }
+    }
+
     /// What a run leaves, and a number for all of its bits.
     fn digests<T: Scalar>(layout: Layout, by_columns: bool) -> [Digest; 2] {
         let a = TiledMatrix::<T>::from_entries(layout, &Random::new(7));

@@ -225,6 +225,28 @@ fn the_space_without_pivoting_is_proved_on_every_grid() {
 }
 
 #[test]
+fn without_pivoting_panels_come_first_and_the_steps_of_a_span_are_equally_urgent() {
+    for shape in [(1, 1), (9, 9), (4, 12), (12, 4)] {
+        let a = vacant(shape, (1, 1));
+        let space = Unpivoted::new(&a, &Pivots::new(&a), Backend::Auto).unwrap();
+        for task in space.tasks(Rank(0)) {
+            let urgency = space.priority(task);
+            let UnpivotedTask::Update { m, n, k } = task else {
+                assert!(urgency > 0, "{task:?} of {shape:?} tiles");
+                continue;
+            };
+            assert!(urgency < 0, "{task:?} of {shape:?} tiles");
+            let first = UnpivotedTask::Update { m, n, k: k / 4 * 4 };
+            assert_eq!(
+                urgency,
+                space.priority(first),
+                "{task:?} of {shape:?} tiles"
+            );
+        }
+    }
+}
+
+#[test]
 fn without_pivoting_dominant_matrices_are_factored_and_solved() {
     fn check<T: Scalar>() {
         for (m, n, nb) in SHAPES {
