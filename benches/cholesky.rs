@@ -83,13 +83,10 @@ fn ours<'b>(
 ) -> Outcome<Vec<Entry<'b>>> {
     let mut entries = Vec::new();
     for &backend in BACKENDS {
-        for nb in settings.race.tile_orders(ROUTINE, n) {
-            for (format, lie) in settings.race.formats() {
-                let name = format!("dataflow, {backend}, nb {nb}{lie}");
-                let layout = ROUTINE.layout(n, nb)?.with_format(format);
-                let ours = Ours::new(bench, ROUTINE, layout, backend, None, room);
-                entries.push(Entry::new(name, ours));
-            }
+        for (layout, tiles) in settings.race.layouts(ROUTINE, n, bench)? {
+            let name = format!("dataflow, {backend}, {tiles}");
+            let ours = Ours::new(bench, ROUTINE, layout, backend, None, room);
+            entries.push(Entry::new(name, ours));
         }
     }
     Ok(entries)

@@ -115,20 +115,17 @@ fn ours<'b>(
 ) -> Outcome<Vec<Entry<'b>>> {
     let mut entries = Vec::new();
     for &backend in BACKENDS {
-        for nb in settings.race.tile_orders(routine, n) {
+        for (layout, tiles) in settings.race.layouts(routine, n, bench)? {
             let blocks = match (routine, &settings.ib[..]) {
-                (Routine::Geqrf, []) => vec![Some(qr::default_inner_block(nb))],
+                (Routine::Geqrf, []) => vec![Some(qr::default_inner_block(layout.nb()))],
                 (Routine::Geqrf, blocks) => blocks.iter().map(|&ib| Some(ib as usize)).collect(),
                 _ => vec![None],
             };
-            for (format, lie) in settings.race.formats() {
-                let layout = routine.layout(n, nb)?.with_format(format);
-                for &block in &blocks {
-                    let block_too = block.map_or(String::new(), |ib| format!(", ib {ib}"));
-                    let name = format!("dataflow, {backend}, nb {nb}{lie}{block_too}");
-                    let ours = Ours::new(bench, routine, layout, backend, block, room);
-                    entries.push(Entry::new(name, ours));
-                }
+            for &block in &blocks {
+                let block_too = block.map_or(String::new(), |ib| format!(", ib {ib}"));
+                let name = format!("dataflow, {backend}, {tiles}{block_too}");
+                let ours = Ours::new(bench, routine, layout, backend, block, room);
+                entries.push(Entry::new(name, ours));
             }
         }
     }

@@ -31,7 +31,7 @@ pub use routine::Routine;
 pub use statistics::{machine, quartiles};
 
 use dataflow::linalg::kernel::Backend;
-use dataflow::linalg::matrix::Format;
+use dataflow::linalg::matrix::{Format, Layout};
 use dataflow::linalg::scalar::Scalar;
 use kept::{Row, Unit};
 use std::thread;
@@ -49,10 +49,10 @@ pub struct Settings {
     /// Tile orders of ours [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     nb: Vec<u32>,
-    /// Formats of our tiles
-    #[arg(long, value_delimiter = ',', default_value = "column-major")]
+    /// Formats of our tiles [default: the library's]
+    #[arg(long, value_delimiter = ',')]
     format: Vec<TileFormat>,
-    /// Orders of sub-tiles [default: the library's]
+    /// Orders of sub-tiles and of pieces of columns [default: the library's]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     sub: Vec<u32>,
     /// Rounds that count
@@ -76,6 +76,7 @@ pub struct Settings {
 enum TileFormat {
     SubTiled,
     ColumnMajor,
+    CutColumns,
 }
 
 impl Settings {
@@ -87,7 +88,7 @@ impl Settings {
     /// Keeps the rows of a bench, unless it was quick, a sweep, or told something that the library
     /// chooses: how many threads, tile orders, formats, or what is not `usual` of the bench's own.
     pub fn keep(&self, bench: &str, rows: Vec<Row>, usual: bool) -> Outcome {
-        let format = self.format == [TileFormat::ColumnMajor] && self.sub.is_empty();
+        let format = self.format.is_empty() && self.sub.is_empty();
         let usual = usual && format && self.nb.is_empty() && self.threads.is_none();
         if usual && !self.is_quick() && !self.sweep {
             kept::keep(bench, machine(), rows)?;
@@ -104,34 +105,55 @@ impl Settings {
         }
     }
 
-    /// The tile orders of ours.
-    pub fn tile_orders(&self, routine: Routine, n: usize) -> Vec<usize> {
-        match &self.nb[..] {
-            [] if self.sweep => vec![96, 192, 288, 384],
-            [] => vec![routine.default_tile_order(n)],
-            orders => orders.iter().map(|&nb| nb as usize).collect(),
+    /// How ours cuts the matrix, and what to call it.
+    pub fn layouts(
+        &self,
+        routine: Routine,
+        n: usize,
+        bench: &Bench,
+    ) -> Outcome<Vec<(Layout, String)>> {
+        if self.nb.is_empty() && self.format.is_empty() && !self.sweep {
+            let layout = routine.default_layout(n, bench.n_threads())?;
+            return Ok(vec![(layout, format!("nb {}", layout.nb()))]);
         }
+        let orders = match &self.nb[..] {
+            [] if self.sweep => vec![96, 192, 288, 384],
+            [] => vec![routine.default_layout(n, bench.n_threads())?.nb()],
+            orders => orders.iter().map(|&nb| nb as usize).collect(),
+        };
+        let mut layouts = Vec::new();
+        for nb in orders {
+            for (format, lie) in self.formats() {
+                let layout = routine.layout(n, nb)?.with_format(format);
+                layouts.push((layout, format!("nb {nb}{lie}")));
+            }
+        }
+        Ok(layouts)
     }
 
     /// The formats of our tiles, and what to add to a contestant's name.
-    pub fn formats(&self) -> Vec<(Format, String)> {
+    fn formats(&self) -> Vec<(Format, String)> {
         let subs: Vec<usize> = match &self.sub[..] {
             [] => vec![f64::SUB_TILE_ORDER],
             subs => subs.iter().map(|&sub| sub as usize).collect(),
         };
+        let each = |of: fn(usize) -> (Format, String)| subs.iter().copied().map(of).collect();
+        let whole = vec![(Format::ColumnMajor, String::new())];
         let named = |format: &TileFormat| match format {
-            TileFormat::ColumnMajor => vec![(Format::ColumnMajor, String::new())],
-            TileFormat::SubTiled => subs
-                .iter()
-                .map(|&order| {
-                    (
-                        Format::SubTiled { order },
-                        format!(", sub-tiles of {order}"),
-                    )
-                })
-                .collect(),
+            TileFormat::ColumnMajor => whole.clone(),
+            TileFormat::SubTiled => each(|order| {
+                let format = Format::SubTiled { order };
+                (format, format!(", sub-tiles of {order}"))
+            }),
+            TileFormat::CutColumns => each(|order| {
+                let format = Format::CutColumns { order };
+                (format, format!(", pieces of {order}"))
+            }),
         };
-        self.format.iter().flat_map(named).collect()
+        match &self.format[..] {
+            [] => whole,
+            formats => formats.iter().flat_map(named).collect(),
+        }
     }
 
     /// How many rounds count for matrices of order `n`.

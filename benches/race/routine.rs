@@ -46,16 +46,19 @@ impl Routine {
         }
     }
 
-    pub fn default_tile_order(self, n: usize) -> usize {
-        match self {
-            Potrf | Inverse => cholesky::default_tile_order::<f64>(n),
+    /// How ours cuts the matrix where nobody says how.
+    pub fn default_layout(self, n: usize, n_workers: usize) -> Result<Layout, LayoutError> {
+        let nb = match self {
+            Potrf => return cholesky::default_layout::<f64>(n, n_workers),
+            Inverse => cholesky::default_tile_order::<f64>(n),
             Getrf => lu::default_tile_order::<f64>(n, n),
             Geqrf => qr::default_tile_order::<f64>(n, n),
             Gemm => product::default_tile_order::<f64>(n),
-        }
+        };
+        self.layout(n, nb)
     }
 
-    /// How ours cuts the matrix.
+    /// How ours cuts the matrix into tiles of this order.
     pub fn layout(self, n: usize, nb: usize) -> Result<Layout, LayoutError> {
         match self {
             Potrf | Inverse => Layout::lower(n, nb),

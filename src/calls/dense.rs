@@ -22,7 +22,7 @@ use crate::calls::site::{Site, array, array_of, expect_rows, finite, is_small, o
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
-use dataflow_linalg::{cholesky, product, qr};
+use dataflow_linalg::{product, qr};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, Ix2};
 
 /// Linear algebra on an array of any memory order and strides; nothing is changed in place, results
@@ -288,10 +288,7 @@ impl<T: Scalar, S: Data<Elem = T>> Dense<T> for ArrayBase<S, Ix2> {
             let l = factored::factor_at_once(self.view())?;
             return Ok(array_of(self.dim(), l));
         }
-        let site = Site::of::<T>(self.nrows())?;
-        let a = site.lower(self.view())?;
-        cholesky::factor(&a, AUTO, site.on())?;
-        Ok(array(&a))
+        Ok(array(&factored::factor_alone(self.view())?))
     }
 
     fn cholesky_factor(&self) -> Result<CholeskyFactor<T>, LinalgError> {

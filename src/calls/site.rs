@@ -86,12 +86,6 @@ impl Site {
         self.tiles(layout, &NdarrayEntries(a))
     }
 
-    /// The lower triangle of a square array.
-    pub fn lower<T: Scalar>(&self, a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
-        expect_square(a.dim())?;
-        self.tiles(Layout::lower(a.nrows(), self.nb), &NdarrayEntries(a))
-    }
-
     /// Zeros.
     pub fn zeros<T: Scalar>(
         &self,

@@ -9,6 +9,8 @@ use dataflow::linalg::scalar::{Scalar, c32, c64};
 use dataflow::linalg::{cholesky, kernel::Backend, lu, qr};
 use dataflow::{Dense, Runtime, Tiled};
 use ndarray::Array2;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::process::Command;
 
 /// With the prelude `rank` asked for a cut-off and an executor.
 #[test]
@@ -23,8 +25,8 @@ fn the_rank_of_a_tiled_matrix_is_where_it_lies_whatever_is_imported() {
 fn an_answer_has_the_bits_of_the_graph() {
     let n = 300;
     let a = array_of::<f64>((n, n), &PositiveDefinite::new(n, 4), false);
-    let nb = cholesky::default_tile_order::<f64>(n);
-    let l = TiledMatrix::from_entries(Layout::lower(n, nb).unwrap(), &PositiveDefinite::new(n, 4));
+    let layout = cholesky::default_layout::<f64>(n, 2).unwrap();
+    let l = TiledMatrix::from_entries(layout, &PositiveDefinite::new(n, 4));
     cholesky::factor(&l, Backend::Auto, Runtime::shared().unwrap()).unwrap();
     assert_eq!(a.cholesky().unwrap(), l.to_ndarray().unwrap());
 
@@ -197,4 +199,47 @@ fn a_hermitian_matrix_in_tiles_that_is_not_definite_is_solved_and_inverted_by_lu
     ] {
         assert_eq!(refused.unwrap().name(), "wrong_shape");
     }
+}
+
+/// With twenty workers L is computed in tiles that are half as large.
+#[test]
+fn what_comes_of_cholesky_has_the_same_bits_on_few_and_many_workers() {
+    let told = |threads: &str| {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        let name = "tiles::a_program_that_tells_bits_of_cholesky";
+        program.args(["--exact", name, "--ignored", "--nocapture"]);
+        let output = program.env("DATAFLOW_THREADS", threads).output().unwrap();
+        assert!(output.status.success(), "{threads} workers: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("bits of"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (few, many) = (told("2"), told("20"));
+    assert_eq!(few.len(), 7, "{few:?}");
+    assert_eq!(few, many);
+}
+
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_that_tells_bits_of_cholesky() {
+    let n = 1000;
+    let a = array_of::<f64>((n, n), &PositiveDefinite::new(n, 4), true);
+    let b = array_of::<f64>((n, 3), &Random::new(5), false);
+    let tell = |what: &str, numbers: &Array2<f64>| {
+        let mut hasher = DefaultHasher::new();
+        numbers.iter().for_each(|x| x.to_bits().hash(&mut hasher));
+        println!("bits of {what}: {:016x}", hasher.finish());
+    };
+    let one = |x| Array2::from_elem((1, 1), x);
+    let factor = a.cholesky_factor().unwrap();
+    tell("L", &a.cholesky().unwrap());
+    tell("the solution", &a.solve(&b).unwrap());
+    tell("the kept factor's solution", &factor.solve(&b).unwrap());
+    tell("the inverse", &a.inverse().unwrap());
+    tell("the kept factor's inverse", &factor.inverse().unwrap());
+    tell("the condition", &one(factor.condition().unwrap()));
+    tell(
+        "the determinant",
+        &one(factor.determinant().unwrap().log_abs),
+    );
 }

@@ -9,8 +9,8 @@ use common::problem::{
     File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
     over_ranks, then_checked,
 };
-use dataflow::core::port::Heap;
-use dataflow::linalg::cholesky::{Check, Factor, default_tile_order};
+use dataflow::core::port::{Executor, Heap};
+use dataflow::linalg::cholesky::{Check, Factor, default_layout};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
@@ -180,11 +180,13 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
         Some(file) => order(file)?,
         None => settings.n.unwrap_or(4000),
     };
-    let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(n));
+    let suited = default_layout::<T>(n, n_workers(settings, problem.runtime))?;
+    let nb = settings.nb.unwrap_or(suited.nb());
     problem.begin::<T>(n, nb, flops::potrf::<T>(n) as f64);
-    let layout = match settings.own.block(levels)? {
-        None => Layout::lower(n, nb)?,
-        Some(block) => {
+    let layout = match (settings.own.block(levels)?, settings.nb) {
+        (None, None) => suited,
+        (None, _) => Layout::lower(n, nb)?,
+        (Some(block), _) => {
             problem.outcome.set("levels", 2);
             problem.outcome.set("block", block);
             let layout = Layout::lower(n, nb.saturating_mul(block))?;
@@ -192,6 +194,16 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
         }
     };
     over_ranks(layout, settings, problem.runtime)
+}
+
+/// How many workers there are, of all ranks: as far as each rank knows the same.
+fn n_workers(settings: &Settings<Own>, runtime: &Runtime) -> usize {
+    let n_ranks = runtime.n_ranks();
+    let of_a_rank = settings.threads.unwrap_or(match n_ranks {
+        1 => runtime.workers().n_workers(),
+        _ => 2,
+    });
+    n_ranks.saturating_mul(of_a_rank)
 }
 
 /// The columns by which panels may run ahead, noted in the report; refused if the method has no such

@@ -51,10 +51,9 @@ impl<T: Scalar> CholeskyFactor<T> {
             let l = in_one_tile(a.nrows(), &factor_at_once(a)?)?;
             return Ok(CholeskyFactor { l, norm });
         }
-        let site = Site::of::<T>(a.nrows())?;
-        let l = site.lower(a)?;
+        let (site, l) = tiles_of(a)?;
         let norm = steps::one_norm(&l, site.on())?;
-        cholesky::factor(&l, AUTO, site.on())?;
+        let l = factored(l, &site)?;
         Ok(CholeskyFactor { l, norm })
     }
 
@@ -364,18 +363,67 @@ pub(crate) fn solved_definite<T: Scalar>(
     if is_small(a.dim()) {
         return solved(&in_one_tile(a.nrows(), &factor_at_once(a)?)?, b);
     }
-    let site = Site::of::<T>(a.nrows())?;
-    let (l, x) = (site.lower(a)?, site.general(b)?);
-    cholesky::factor_and_solve(&l, &x, AUTO, site.on())?;
+    let (site, l) = tiles_of(a)?;
+    let x = site.general(b)?;
+    match smaller(&l, &site)? {
+        None => cholesky::factor_and_solve(&l, &x, AUTO, site.on())?,
+        Some(_) => cholesky::solve(&factored(l, &site)?, &x, AUTO, site.on())?,
+    };
     Ok(array(&x))
 }
 
-/// A⁻¹ of a definite matrix, in one graph.
+/// A⁻¹ of a definite matrix, in one graph where there are few workers.
 pub(crate) fn inverted_definite<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    let site = Site::of::<T>(a.nrows())?;
-    let inverse = site.lower(a)?;
-    cholesky::inverse(&inverse, AUTO, site.on())?;
+    let (site, a) = tiles_of(a)?;
+    let inverse = match smaller(&a, &site)? {
+        None => {
+            cholesky::inverse(&a, AUTO, site.on())?;
+            a
+        }
+        Some(_) => {
+            let inverse = factored(a, &site)?;
+            steps::invert_with_cholesky(&inverse, site.on())?;
+            inverse
+        }
+    };
     array_of_hermitian(&inverse, &site)
+}
+
+/// L of a large definite matrix, for whoever wants nothing else: in tiles that suit the workers.
+pub(crate) fn factor_alone<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+    let site = Site::of::<T>(a.nrows())?;
+    let layout = cholesky::default_layout::<T>(a.nrows(), site.on().n_workers());
+    let l = site.tiles(layout, &NdarrayEntries(a))?;
+    cholesky::factor(&l, AUTO, site.on())?;
+    Ok(l)
+}
+
+/// A large definite matrix in tiles that suit few workers: what is computed from L has the bits of these
+/// tiles, on any number of workers.
+fn tiles_of<T: Scalar>(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), LinalgError> {
+    const FEW: usize = 2;
+    expect_square(a.dim())?;
+    let layout = cholesky::default_layout::<T>(a.nrows(), FEW)?;
+    let site = Site::with_order(a.nrows(), layout.nb())?;
+    let tiles = site.tiles(Ok(layout), &NdarrayEntries(a))?;
+    Ok((site, tiles))
+}
+
+/// How to cut the same for its factorisation, if there are many workers.
+fn smaller<T: Scalar>(a: &TiledMatrix<T>, site: &Site) -> Result<Option<Layout>, LinalgError> {
+    let layout = cholesky::default_layout::<T>(a.rows(), site.on().n_workers())?;
+    Ok((layout.nb() < a.nb()).then_some(layout))
+}
+
+/// L in the tiles of A. It has the same bits where it was factored in smaller ones.
+fn factored<T: Scalar>(a: TiledMatrix<T>, site: &Site) -> Result<TiledMatrix<T>, LinalgError> {
+    let Some(layout) = smaller(&a, site)? else {
+        cholesky::factor(&a, AUTO, site.on())?;
+        return Ok(a);
+    };
+    let small = site.tiles(Ok(layout), &a)?;
+    cholesky::factor(&small, AUTO, site.on())?;
+    site.tiles(Ok(*a.layout()), &small)
 }
 
 /// A⁻¹ of a small matrix, without a graph. `None` if it is not definite.

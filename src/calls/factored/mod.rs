@@ -19,7 +19,7 @@ pub use lu::{Lu, LuFactor, TiledLuFactor};
 pub use qr::{QrFactor, TiledQrFactor};
 
 pub(crate) use cholesky::{
-    factor_at_once, inverted_definite, inverted_definite_at_once, solved_definite,
+    factor_alone, factor_at_once, inverted_definite, inverted_definite_at_once, solved_definite,
     solved_definite_at_once,
 };
 pub(crate) use lu::{

@@ -3,7 +3,8 @@
 //! # Law
 //! For k = 0, 1, …: potrf on the diagonal tile; trsm on the tiles below; herk and gemm subtract
 //! the column's contribution from what is right of it. The updates of a tile form one chain in
-//! the order of k; so the bits of L depend on the matrix, the tile order and the backend only.
+//! the order of k; so the bits of L depend on the matrix, the tile order and the backend only, and in
+//! [`Format::CutColumns`] on the order of its pieces instead of that of its tiles.
 //!
 //! # Source
 //! Buttari, Langou, Kurzak, Dongarra, *A class of parallel tiled linear algebra algorithms for
@@ -13,7 +14,7 @@
 use crate::error::LinalgError;
 use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
 use crate::lookahead::Lookahead;
-use crate::matrix::{Distribution, Part, Structure, Tile, TiledMatrix};
+use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
 use crate::spans::Spans;
 use dataflow_core::Report;
@@ -81,11 +82,10 @@ impl<'a, T: Scalar> Factor<'a, T> {
 
     /// The same in two levels: each task is a sequence of tasks on the sub-tiles of its tile, run by
     /// `on`, which must run the space too. Tiles of [`Format::SubTiled`] have the bits that they
-    /// have in one level.
-    ///
-    /// [`Format::SubTiled`]: crate::matrix::tile::Format::SubTiled
+    /// have in one level; those of other formats have no sub-tiles, and one level.
     pub fn in_two_levels(self, on: &'a dyn Executor) -> Self {
-        let inside = Some(on);
+        let has_sub_tiles = matches!(self.a.format(), Format::SubTiled { .. });
+        let inside = has_sub_tiles.then_some(on);
         Factor { inside, ..self }
     }
 
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::matrix::generate::{Hilbert, PositiveDefinite};
     use crate::matrix::{Format, Grid, Layout};
-    use crate::scalar::c64;
+    use crate::scalar::{c32, c64};
     use dataflow_core::port::{Heap, Inline, Shuffled};
     use dataflow_core::sequence::record::{Recorded, record};
     use dataflow_core::sequence::{read, write};
@@ -440,6 +440,51 @@ mod tests {
                 assert_eq!(tasks, names.len(), "no further task was needed");
             }
         }
+    }
+
+    /// The bits of L, in tiles of this order and format.
+    fn bits_of_l<T: Scalar>(n: usize, nb: usize, format: Format) -> Vec<(u64, u64)> {
+        let layout = Layout::lower(n, nb).unwrap().with_format(format);
+        let a = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(n, 1));
+        factor(&a, Backend::Auto, &Inline).unwrap();
+        let elements = a.to_column_major().unwrap().into_iter();
+        elements
+            .map(|x| (x.re().to_bits(), x.im().to_bits()))
+            .collect()
+    }
+
+    #[test]
+    fn columns_that_are_cut_have_the_bits_of_tiles_that_are_as_small_as_their_pieces() {
+        fn check<T: Scalar>() {
+            // With a last row alone, with one piece and a row, with tiles that are no multiple.
+            for (n, order) in [(97, 16), (113, 16), (120, 24), (64, 64), (145, 48)] {
+                let small = bits_of_l::<T>(n, order, Format::ColumnMajor);
+                let sub_tiled = bits_of_l::<T>(n, 3 * order, Format::SubTiled { order });
+                assert!(small == sub_tiled, "{} n = {n}, sub-tiled", T::PRECISION);
+                for times in 1..=4 {
+                    let cut = bits_of_l::<T>(n, times * order, Format::CutColumns { order });
+                    assert!(small == cut, "{} n = {n}, {times} · {order}", T::PRECISION);
+                }
+            }
+        }
+        check::<f64>();
+        check::<f32>();
+        check::<c64>();
+        check::<c32>();
+    }
+
+    #[test]
+    fn a_pivot_that_is_not_positive_has_its_number_in_columns_that_are_cut() {
+        let layout = Layout::lower(40, 12).unwrap();
+        let cut = layout.with_format(Format::CutColumns { order: 4 });
+        let message = |layout| {
+            let hilbert = TiledMatrix::<f64>::from_entries(layout, &Hilbert);
+            let failed = factor(&hilbert, Backend::Faer, &Inline).unwrap_err();
+            (failed.index(), failed.to_string())
+        };
+        let sub_tiled = layout.with_format(Format::SubTiled { order: 4 });
+        assert_eq!(message(cut), message(sub_tiled));
+        assert!(message(cut).0 > Some(4), "beyond the first piece");
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod weighed;
 pub use check::{Check, CheckTask, residual};
 pub use factor::{Factor, Task, factor};
 pub use inverse::{Inverse, InverseTask, inverse};
-pub use order::default_tile_order;
+pub use order::{default_layout, default_tile_order};
 pub use posv::factor_and_solve;
 pub use solve::{solve, substitution};
 pub use trust::{condition, determinant, error_bounds, improve};

@@ -12,7 +12,7 @@ use ::faer::{MatMut, MatRef};
 use super::getrf::factor_block;
 use super::panel::PivotChoice;
 use super::product::{is_by_rows, product};
-use super::scratch::{SCRATCH_MEMORY, with_scratch};
+use super::scratch::SCRATCH_MEMORY;
 use super::transpose::transpose_into;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
 use crate::matrix::tile::{Format, Tile, cuts};
@@ -177,34 +177,8 @@ fn subtract<T: Scalar>(
             let right = u.layout().place(inner, cols.clone()).of(u.as_slice());
             let b = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
             let target = b.submatrix_mut(rows.start, cols.start, rows.len(), cols.len());
-            let right = (Op::NoTranspose, right);
-            match rows.len() {
-                1 => single_row(backend, left, right, target),
-                _ => product(backend, (Op::NoTranspose, left), right, target),
-            }
+            let (left, right) = ((Op::NoTranspose, left), (Op::NoTranspose, right));
+            product(backend, left, right, target);
         }
     }
-}
-
-/// The product of a single row, which lies in copies without gaps as it does in a tile.
-fn single_row<T: Scalar>(
-    backend: Backend,
-    left: MatRef<'_, T>,
-    right: (Op, MatRef<'_, T>),
-    mut target: MatMut<'_, T>,
-) {
-    with_scratch(left.ncols(), |l: &mut [T]| {
-        with_scratch(target.ncols(), |c: &mut [T]| {
-            l.iter_mut()
-                .enumerate()
-                .for_each(|(j, x)| *x = left[(0, j)]);
-            c.iter_mut()
-                .enumerate()
-                .for_each(|(j, x)| *x = target[(0, j)]);
-            let row = MatRef::from_column_major_slice(l, 1, left.ncols());
-            let sum = MatMut::from_column_major_slice_mut(c, 1, right.1.ncols());
-            product(backend, (Op::NoTranspose, row), right, sum);
-            c.iter().enumerate().for_each(|(j, x)| target[(0, j)] = *x);
-        });
-    });
 }

@@ -104,7 +104,14 @@ fn gemm<T: Scalar>(
     b: MatRef<'_, T>,
     c: MatMut<'_, T>,
 ) {
-    let a = applied(op_a, a);
+    let (a, conj_a) = applied(op_a, a);
+    if c.nrows() == 1 {
+        return without_gaps(a, |a| {
+            let b = applied(op_b, b);
+            with_row(c, |c| multiply(alpha, (a, conj_a), b, c));
+        });
+    }
+    let a = (a, conj_a);
     let (rows, cols) = (b.nrows(), b.ncols());
     if op_b != Op::NoTranspose && worth_transposing(c.nrows(), rows, cols) {
         let (_, conj_b) = applied(op_b, b);
@@ -115,6 +122,32 @@ fn gemm<T: Scalar>(
         });
     }
     multiply(alpha, a, applied(op_b, b), c);
+}
+
+/// A matrix, if it is a single row so that its elements lie side by side: how faer adds up a row depends on it,
+/// and nothing else depends on strides.
+fn without_gaps<T: Scalar, R>(x: MatRef<'_, T>, work: impl FnOnce(MatRef<'_, T>) -> R) -> R {
+    if x.nrows() != 1 || x.col_stride() == 1 {
+        return work(x);
+    }
+    with_scratch(x.ncols(), |copy: &mut [T]| {
+        let row = MatMut::from_column_major_slice_mut(copy, 1, x.ncols());
+        { row }.copy_from(x);
+        work(MatRef::from_column_major_slice(copy, 1, x.ncols()))
+    })
+}
+
+/// The same of one that is changed.
+fn with_row<T: Scalar>(mut x: MatMut<'_, T>, work: impl FnOnce(MatMut<'_, T>)) {
+    if x.nrows() != 1 || x.col_stride() == 1 {
+        return work(x);
+    }
+    with_scratch(x.ncols(), |copy: &mut [T]| {
+        let mut row = MatMut::from_column_major_slice_mut(copy, 1, x.ncols());
+        row.copy_from(x.rb());
+        work(row.rb_mut());
+        x.copy_from(row.rb());
+    });
 }
 
 /// C ← C + α·A·B, some rows after the others: faer packs what it takes of A into one block and goes through
@@ -161,12 +194,14 @@ fn applied<T>(op: Op, x: MatRef<'_, T>) -> (MatRef<'_, T>, Conj) {
 }
 
 fn trsm<T: Scalar>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
-    // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
-    let b = b.transpose_mut();
-    match divides_safely(true, l) {
-        true => solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b, Par::Seq),
-        false => substitute(true, Conj::Yes, l, b),
-    }
+    with_row(b, |b| {
+        // X·Lᴴ = B is conj(L)·Xᵀ = Bᵀ.
+        let b = b.transpose_mut();
+        match divides_safely(true, l) {
+            true => solve_lower_triangular_in_place_with_conj(l, Conj::Yes, b, Par::Seq),
+            false => substitute(true, Conj::Yes, l, b),
+        }
+    });
 }
 
 /// Whether faer may solve with a triangle: it multiplies by 1/aᵢᵢ, and in squares of [`LEAF`] rows on
@@ -313,19 +348,21 @@ fn herk<T: Scalar>(alpha: f64, op: Op, a: MatRef<'_, T>, c: MatMut<'_, T>) {
         Conj::No => Conj::Yes,
         Conj::Yes => Conj::No,
     };
-    triangular::matmul_with_conj(
-        c,
-        BlockStructure::TriangularLower,
-        Accum::Add,
-        left,
-        BlockStructure::Rectangular,
-        conj,
-        left.transpose(),
-        BlockStructure::Rectangular,
-        adjoint,
-        T::from_real(alpha),
-        Par::Seq,
-    );
+    without_gaps(left, |left| {
+        triangular::matmul_with_conj(
+            c,
+            BlockStructure::TriangularLower,
+            Accum::Add,
+            left,
+            BlockStructure::Rectangular,
+            conj,
+            left.transpose(),
+            BlockStructure::Rectangular,
+            adjoint,
+            T::from_real(alpha),
+            Par::Seq,
+        );
+    });
 }
 
 fn trtri<T: Scalar>(l: MatRef<'_, T>, result: MatMut<'_, T>) {

@@ -2,9 +2,9 @@
 
 use ::faer::prelude::ReborrowMut;
 
-use super::product::product_add;
+use super::product::{is_by_rows, product_add};
 use super::{Backend, Op};
-use crate::matrix::tile::{Tile, TileLayout, cuts};
+use crate::matrix::tile::{Tile, TileLayout, bands, cuts};
 use crate::scalar::Scalar;
 
 /// `C ← C − A·Bᴴ`: the update step of the tile Cholesky factorisation.
@@ -86,8 +86,9 @@ pub fn gemm_add<T: Scalar>(
     let formats = [a_layout.format, b_layout.format, c_layout.format];
     let (a, b, c) = (a.as_slice(), b.as_slice(), c.as_mut_slice());
     // One row of C after the other: all of B then passes by once a row, from the nearest cache.
-    for i in cuts(c_layout.rows, formats) {
-        for j in cuts(c_layout.cols, formats) {
+    let together = is_by_rows(backend);
+    for i in bands(c_layout.rows, formats, together) {
+        for j in bands(c_layout.cols, formats, together) {
             let mut target = c_layout.place(i.clone(), j.clone()).of_mut(c);
             for l in cuts(inner, formats) {
                 let left = match op_a {

@@ -136,7 +136,7 @@ fn getrf_by<T: Scalar>(
         first_zero(block.rb())
     };
     match a.format() {
-        Format::ColumnMajor => factor(a.as_mut_slice()),
+        Format::ColumnMajor | Format::CutColumns { .. } => factor(a.as_mut_slice()),
         Format::SubTiled { .. } => with_scratch(m * n, |copy: &mut [T]| {
             a.write_column_major(copy, m);
             let info = factor(copy);
@@ -159,7 +159,10 @@ fn first_zero<T: Scalar>(a: MatRef<'_, T>) -> Option<usize> {
 #[track_caller]
 pub fn laswp<T: Scalar>(a: &mut Tile<T>, pivots: &[u32]) {
     let (m, n) = (a.rows(), a.cols());
-    assert!(a.format() == Format::ColumnMajor, "laswp: sub-tiled");
+    assert!(
+        a.format().in_memory() == Format::ColumnMajor,
+        "laswp: sub-tiled"
+    );
     swap_rows(
         MatMut::from_column_major_slice_mut(a.as_mut_slice(), m, n),
         pivots,

@@ -10,11 +10,11 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::herk::{half, herk_block};
-use super::product::product;
+use super::product::{is_by_rows, product};
 use super::scratch::with_scratch;
 use super::trsm::trsm_block;
 use super::{Backend, Op, faer};
-use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
+use crate::matrix::tile::{Format, Rectangle, Tile, TileLayout, bands, cuts};
 use crate::scalar::Scalar;
 
 /// The pivot at which a factorisation ended: the matrix is not positive definite.
@@ -77,6 +77,10 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
     let (n, formats) = (layout.rows, [layout.format]);
     expect_square(layout);
     let a = a.as_mut_slice();
+    if let Format::CutColumns { order } = layout.format {
+        let all = layout.place(0..n, 0..n).of_mut(a);
+        return potrf_by_columns(backend, order, all);
+    }
     for j in cuts(n, formats) {
         for i in cuts(n, formats).filter(|i| i.start >= j.start) {
             let here = layout.place(i.clone(), j.clone());
@@ -101,6 +105,47 @@ pub fn potrf<T: Scalar>(backend: Backend, a: &mut Tile<T>) -> Result<(), NotPosi
                 trsm_block(backend, triangle, target);
             }
         }
+    }
+    Ok(())
+}
+
+/// The same of a column-major block in pieces of some order, what is right of a column of them after it.
+fn potrf_by_columns<T: Scalar>(
+    backend: Backend,
+    order: usize,
+    mut a: MatMut<'_, T>,
+) -> Result<(), NotPositive> {
+    let mut before = 0;
+    while a.nrows() > 0 {
+        let width = order.min(a.nrows());
+        let (mut triangle, _, mut below, mut rest) = a.split_at_mut(width, width);
+        potrf_block(backend, triangle.rb_mut()).map_err(|failed| failed.after(before))?;
+        let formats = [Format::CutColumns { order }];
+        for i in bands(below.nrows(), formats, is_by_rows(backend)) {
+            trsm_block(
+                backend,
+                triangle.rb(),
+                below.rb_mut().subrows_mut(i.start, i.len()),
+            );
+        }
+        // A[i,j] ← A[i,j] − L[i]·L[j]ᴴ
+        for j in cuts(rest.nrows(), formats) {
+            let (top, height) = (j.end, rest.nrows() - j.end);
+            let here = below.rb().subrows(j.start, j.len());
+            let (diagonal, lower) = rest
+                .rb_mut()
+                .subcols_mut(j.start, j.len())
+                .split_at_row_mut(top);
+            let diagonal = diagonal.subrows_mut(j.start, j.len());
+            herk_block(backend, -1.0, (Op::NoTranspose, here), diagonal);
+            let mut lower = lower;
+            for i in bands(height, formats, is_by_rows(backend)) {
+                let left = (Op::NoTranspose, below.rb().subrows(top + i.start, i.len()));
+                let target = lower.rb_mut().subrows_mut(i.start, i.len());
+                product(backend, left, (Op::ConjTranspose, here), target);
+            }
+        }
+        (a, before) = (rest, before + width);
     }
     Ok(())
 }

@@ -7,12 +7,12 @@ use ::faer::{MatMut, MatRef};
 
 use super::basis::pieces;
 use super::herk::half;
-use super::product::product;
+use super::product::{is_by_rows, product};
 use super::scratch::with_scratch;
 use super::strips::WIDEST;
 use super::transpose::{transpose, transpose_into};
 use super::{Backend, Diagonal, Op, Side, Triangle};
-use crate::matrix::tile::{Rectangle, Tile, TileLayout, cuts};
+use crate::matrix::tile::{Rectangle, Tile, TileLayout, bands, cuts};
 use crate::scalar::Scalar;
 
 /// `B ← B·L⁻ᴴ`: the panel step of the tile Cholesky factorisation.
@@ -46,7 +46,7 @@ pub fn trsm<T: Scalar>(backend: Backend, l: &Tile<T>, b: &mut Tile<T>) {
     expect_triangle(l_layout, b_layout.cols, b_layout);
     let formats = [l_layout.format, b_layout.format];
     let (l, b) = (l.as_slice(), b.as_mut_slice());
-    for i in cuts(b_layout.rows, formats) {
+    for i in bands(b_layout.rows, formats, is_by_rows(backend)) {
         for j in cuts(b_layout.cols, formats) {
             let here = b_layout.place(i.clone(), j.clone());
             // Within a row of blocks, columns lie in storage one after the other.
@@ -130,7 +130,8 @@ pub fn trsm_op<T: Scalar>(
         b_layout.rows,
         b_layout.cols
     );
-    for j in cuts(across, [a_layout.format, b_layout.format]) {
+    let formats = [a_layout.format, b_layout.format];
+    for j in bands(across, formats, is_by_rows(backend)) {
         solve(backend, side, (op, shape, a), b, (0..solved, j));
     }
 }

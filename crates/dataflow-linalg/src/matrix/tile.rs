@@ -49,6 +49,14 @@ pub enum Format {
         /// Rows and columns of a sub-tile.
         order: usize,
     },
+    /// As [`ColumnMajor`](Self::ColumnMajor) in memory, but worked on in pieces of this order (at least 1).
+    ///
+    /// A sum has as many parts as with tiles of that order: so Cholesky has the same bits in all tiles whose
+    /// order is a multiple of it.
+    CutColumns {
+        /// Rows and columns of a piece.
+        order: usize,
+    },
 }
 
 impl Format {
@@ -63,7 +71,15 @@ impl Format {
     pub(crate) const fn order(self) -> usize {
         match self {
             Self::ColumnMajor => usize::MAX,
-            Self::SubTiled { order } => order,
+            Self::SubTiled { order } | Self::CutColumns { order } => order,
+        }
+    }
+
+    /// How elements lie in memory, however they are worked on.
+    pub(crate) const fn in_memory(self) -> Self {
+        match self {
+            Self::ColumnMajor | Self::CutColumns { .. } => Self::ColumnMajor,
+            Self::SubTiled { order } => Self::SubTiled { order },
         }
     }
 
@@ -137,7 +153,7 @@ pub(crate) struct Rectangle {
 impl TileLayout {
     /// The rectangle `rows × cols`, which must lie within one sub-tile.
     pub(crate) fn place(&self, rows: Range<usize>, cols: Range<usize>) -> Rectangle {
-        let order = self.format.order();
+        let order = self.format.in_memory().order();
         let (top, left) = (rows.start / order, cols.start / order);
         debug_assert!(rows.end <= self.rows && cols.end <= self.cols);
         debug_assert!(rows.is_empty() || (rows.end - 1) / order == top);
@@ -165,7 +181,7 @@ impl TileLayout {
 
     /// Rows and columns of sub-tile (i, j).
     fn sub_shape(&self, i: usize, j: usize) -> (usize, usize) {
-        let order = self.format.order();
+        let order = self.format.in_memory().order();
         (
             self.rows.saturating_sub(i * order).min(order),
             self.cols.saturating_sub(j * order).min(order),
@@ -186,7 +202,7 @@ impl TileLayout {
                 Part::UpperBlocks => 0..self.rows.min(j % self.rows.max(1) + 1),
             };
             let cut = move |cut: Range<usize>| rows.start.max(cut.start)..rows.end.min(cut.end);
-            let rows = cuts(self.rows, [self.format]).map(cut);
+            let rows = cuts(self.rows, [self.format.in_memory()]).map(cut);
             rows.filter(|rows| !rows.is_empty()).map(move |rows| {
                 let place = self.place(rows, j..j + 1);
                 place.start..place.start + place.rows
@@ -213,8 +229,9 @@ impl TileLayout {
 
     /// Every sub-tile in storage order: its first row and column, and its place.
     pub(crate) fn sub_tiles(self) -> impl Iterator<Item = (usize, usize, Rectangle)> {
-        cuts(self.cols, [self.format]).flat_map(move |cols| {
-            cuts(self.rows, [self.format]).map(move |rows| {
+        let format = self.format.in_memory();
+        cuts(self.cols, [format]).flat_map(move |cols| {
+            cuts(self.rows, [format]).map(move |rows| {
                 let place = self.place(rows.clone(), cols.clone());
                 (rows.start, cols.start, place)
             })
@@ -238,7 +255,7 @@ impl RowPlaces {
     fn of(&mut self, i: usize) -> (usize, usize) {
         if !(self.top..self.end).contains(&i) {
             assert!(i < self.layout.rows, "row {i} of {}", self.layout.rows);
-            let order = self.layout.format.order();
+            let order = self.layout.format.in_memory().order();
             self.top = i - i % order;
             self.end = self.layout.rows.min(self.top.saturating_add(order));
             let column = self.left..self.left + 1;
@@ -264,6 +281,30 @@ pub(crate) fn cuts<const N: usize>(
         start = end;
         (!piece.is_empty()).then_some(piece)
     })
+}
+
+/// `0..length` of a result in the ranges that one call computes: as [`cuts`], but of columns that are cut all
+/// whole pieces together if `together`, and what is left of them behind.
+///
+/// So a call has as many rows and columns as one on small tiles, or a multiple of them: a product with one row
+/// may have other bits than one with more.
+pub(crate) fn bands<const N: usize>(
+    length: usize,
+    formats: [Format; N],
+    together: bool,
+) -> impl Iterator<Item = Range<usize>> + Clone {
+    let mut cut = formats
+        .into_iter()
+        .filter(|format| *format != Format::ColumnMajor);
+    let first = cut.next().unwrap_or(Format::ColumnMajor);
+    let whole = match first {
+        Format::CutColumns { order } if together && cut.all(|format| format == first) => {
+            length - length % order
+        }
+        _ => 0,
+    };
+    let rest = cuts(length, formats).filter(move |range| range.start >= whole);
+    (whole > 0).then_some(0..whole).into_iter().chain(rest)
 }
 
 impl Rectangle {
@@ -513,7 +554,7 @@ impl<T: Scalar> Tile<T> {
     /// If the tile has no such row, or `into` ends before.
     pub(crate) fn copy_rows(&self, rows: &[(usize, usize)], into: &mut [T]) {
         let (layout, elements) = (self.layout, self.as_slice());
-        for cols in cuts(layout.cols, [layout.format, STRIP]) {
+        for cols in cuts(layout.cols, [layout.format.in_memory(), STRIP]) {
             let mut places = layout.rows_at(cols.start);
             for &(i, at) in rows {
                 let (place, stride) = places.of(i);
@@ -539,7 +580,7 @@ impl<T: Scalar> Tile<T> {
     pub(crate) fn set_rows(&mut self, rows: &[(usize, usize)], from: &[T]) {
         let layout = self.layout;
         let elements = self.as_mut_slice();
-        for cols in cuts(layout.cols, [layout.format, STRIP]) {
+        for cols in cuts(layout.cols, [layout.format.in_memory(), STRIP]) {
             let mut places = layout.rows_at(cols.start);
             for &(i, at) in rows {
                 let (place, stride) = places.of(i);
@@ -611,7 +652,7 @@ impl<T: Scalar> Tile<T> {
 
     /// The columns of a column-major tile.
     pub(crate) fn columns_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        debug_assert_eq!(self.format(), Format::ColumnMajor);
+        debug_assert_eq!(self.format().in_memory(), Format::ColumnMajor);
         let height = self.rows().max(1);
         self.as_mut_slice().chunks_exact_mut(height)
     }
@@ -668,7 +709,7 @@ impl<T: Scalar> PartialEq for Tile<T> {
         if (rows, cols) != (other.rows(), other.cols()) {
             return false;
         }
-        if format == other.format() {
+        if format.in_memory() == other.format().in_memory() {
             return self.as_slice() == other.as_slice();
         }
         (0..cols).all(|j| (0..rows).all(|i| self.get(i, j) == other.get(i, j)))
@@ -708,7 +749,8 @@ mod tests {
         Arc::new(Heap)
     }
 
-    const FORMATS: [Format; 5] = [
+    const FORMATS: [Format; 6] = [
+        Format::CutColumns { order: 2 },
         Format::ColumnMajor,
         Format::SubTiled { order: 1 },
         Format::SubTiled { order: 2 },
@@ -844,6 +886,32 @@ mod tests {
         let whole = 0..4;
         assert_eq!(of(4, [Format::ColumnMajor; 2]), [whole]);
         assert_eq!(of(0, [two, three]), []);
+    }
+
+    #[test]
+    fn whole_pieces_of_columns_that_are_cut_go_together_and_a_smaller_one_alone() {
+        let of = |length, formats: [Format; 2], together| {
+            bands(length, formats, together).collect::<Vec<_>>()
+        };
+        let cut = Format::CutColumns { order: 3 };
+        for formats in [
+            [cut, cut],
+            [cut, Format::ColumnMajor],
+            [Format::ColumnMajor, cut],
+        ] {
+            assert_eq!(of(8, formats, true), [0..6, 6..8]);
+            assert_eq!(of(2, formats, true), [0..2]);
+            assert_eq!(of(8, formats, false), [0..3, 3..6, 6..8]);
+        }
+        let (other, sub_tiled) = (
+            Format::CutColumns { order: 2 },
+            Format::SubTiled { order: 4 },
+        );
+        assert_eq!(of(5, [cut, other], true), [0..2, 2..3, 3..4, 4..5]);
+        assert_eq!(of(7, [cut, sub_tiled], true), [0..3, 3..4, 4..6, 6..7]);
+        assert_eq!(of(0, [cut, cut], true), []);
+        let whole = 0..7;
+        assert_eq!(of(7, [Format::ColumnMajor; 2], true), [whole]);
     }
 
     #[test]

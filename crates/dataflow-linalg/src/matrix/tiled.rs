@@ -525,7 +525,7 @@ fn no_memory<T>(rows: usize, cols: usize) -> ! {
 /// The elements of a tile, column-major without gaps: in place if they lie so, otherwise copied
 /// into the buffer.
 pub(crate) fn column_major<'a, T: Scalar>(tile: &'a Tile<T>, buffer: &'a mut Vec<T>) -> &'a [T] {
-    if tile.format() == Format::ColumnMajor {
+    if tile.format().in_memory() == Format::ColumnMajor {
         return tile.as_slice();
     }
     zero_entries(buffer, tile.rows(), tile.cols());

@@ -18,6 +18,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 const HEAD: usize = 26;
+/// Marks the order of columns that are cut, which no order of sub-tiles reaches.
+const CUT: u64 = 1 << 63;
 const PARTS: [Part; 5] = [
     Part::Whole,
     Part::Lower,
@@ -31,14 +33,15 @@ impl<T: Scalar> Wire for Tile<T> {
         let precision = Precision::ALL.iter().position(|&each| each == T::PRECISION);
         let order = match self.format() {
             Format::ColumnMajor => 0,
-            Format::SubTiled { order } => order,
+            Format::SubTiled { order } => order as u64,
+            Format::CutColumns { order } => order as u64 | CUT,
         };
         let mut head = Head::new();
         head.push(precision.unwrap_or(usize::MAX) as u8);
         let part = PARTS.iter().position(|&each| each == self.part());
         head.push(part.unwrap_or(usize::MAX) as u8);
-        for extent in [self.rows(), self.cols(), order] {
-            head.extend_from_slice(&(extent as u64).to_le_bytes());
+        for extent in [self.rows() as u64, self.cols() as u64, order] {
+            head.extend_from_slice(&extent.to_le_bytes());
         }
         head
     }
@@ -112,16 +115,20 @@ fn read_head<T: Scalar>(head: &[u8]) -> Result<(Part, TileLayout), String> {
             T::PRECISION
         ));
     }
-    let extent = |at: usize| {
+    let number = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&head[at..at + 8]);
-        usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX)
+        u64::from_le_bytes(bytes)
     };
-    let format = match extent(18) {
+    let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    let format = match number(18) {
         0 => Format::ColumnMajor,
-        order => Format::SubTiled { order },
+        order if order & CUT == 0 => Format::SubTiled { order: size(order) },
+        order => Format::CutColumns {
+            order: size(order ^ CUT).max(1),
+        },
     };
-    let (rows, cols) = (extent(2), extent(10));
+    let (rows, cols) = (size(number(2)), size(number(10)));
     if rows.checked_mul(cols).is_none() {
         return Err(format!("a tile of {rows} × {cols}"));
     }
@@ -193,6 +200,9 @@ mod tests {
             rows in 0usize..20, cols in 0usize..20, order in 0usize..8,
         ) {
             let format = match order { 0 => Format::ColumnMajor, order => Format::SubTiled { order } };
+            if order > 0 {
+                arrives(rows, cols, Format::CutColumns { order }, |i, j| (1 + i * 100 + j) as f64);
+            }
             arrives(rows, cols, format, |i, j| (1 + i * 100 + j) as f64);
             arrives(rows, cols, format, |i, j| (1 + i * 100 + j) as f32);
             arrives(rows, cols, format, |i, j| c64::new(i as f64, 1.0 + j as f64));

@@ -234,7 +234,7 @@ pub(super) fn leading_of_tile<T: Scalar>(r: &Tile<T>, how: (Compare, f64)) -> Fo
 /// Higham, *A survey of condition number estimation for triangular matrices*, SIAM Review 29 (1987).
 pub(super) fn is_clearly_regular<T: Scalar>(r: &Tile<T>, rcond: f64) -> bool {
     let (m, n) = (r.rows(), r.cols());
-    if r.format() != Format::ColumnMajor || m < n {
+    if r.format().in_memory() != Format::ColumnMajor || m < n {
         return false;
     }
     let most = 0.5 / (n as f64 * rcond);
@@ -263,7 +263,9 @@ fn top_of<'a, T: Scalar>(
     buffer: &'a mut Vec<T>,
 ) -> &'a [T] {
     match tile.format() {
-        Format::ColumnMajor => &tile.as_slice()[col * tile.rows()..][..rows],
+        Format::ColumnMajor | Format::CutColumns { .. } => {
+            &tile.as_slice()[col * tile.rows()..][..rows]
+        }
         Format::SubTiled { .. } => {
             buffer.clear();
             buffer.extend((0..rows).map(|row| tile.get(row, col)));
