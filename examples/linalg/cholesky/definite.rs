@@ -9,7 +9,7 @@ use common::problem::{
     File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
     over_ranks, then_checked,
 };
-use dataflow::core::port::{Executor, Heap};
+use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_layout};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
@@ -200,7 +200,7 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
 fn n_workers(settings: &Settings<Own>, runtime: &Runtime) -> usize {
     let n_ranks = runtime.n_ranks();
     let of_a_rank = settings.threads.unwrap_or(match n_ranks {
-        1 => runtime.workers().n_workers(),
+        1 => runtime.n_threads(),
         _ => 2,
     });
     n_ranks.saturating_mul(of_a_rank)

@@ -57,7 +57,7 @@ pub(crate) struct FactoredPanel<'a, T> {
 }
 
 /// Swaps the rows of a column right of a panel, solves its top with L, and subtracts the product of
-/// the rest of the panel and that.
+/// the rest of the panel and that. The top becomes the tile `u`, and is no part of the column any more.
 ///
 /// # Panics
 /// If the blocks are not column-major, or of different heights.
@@ -66,6 +66,7 @@ pub(crate) fn getrf_right<T: Scalar>(
     backend: Backend,
     panel: FactoredPanel<'_, T>,
     b: &mut Tile<T>,
+    u: &mut Tile<T>,
 ) {
     let FactoredPanel { top, swaps, .. } = panel;
     let (m, n, height) = (b.rows(), b.cols(), swaps.sources.len());
@@ -79,14 +80,22 @@ pub(crate) fn getrf_right<T: Scalar>(
     let mut columns: Vec<_> = b.columns_mut().map(|column| &mut column[top..]).collect();
     exchange_rows(&mut columns, panel.swaps, rows.as_mut_slice());
     solve_unit_rows(backend, panel.triangle, &mut rows);
-    let whole = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
-    transpose_into(rows.as_slice(), whole.subrows_mut(top, height));
-    let format = panel.triangle.format();
-    let mut u = Tile::unspecified(height, n, format, &SCRATCH_MEMORY);
-    u.read_column_major(&b.as_slice()[top..], m);
-    for rows in rows_to_subtract(backend, top + height..m, panel.nb, format) {
-        subtract(backend, panel, &u, (b, rows));
+    set_columns(&rows, u);
+    for rows in rows_to_subtract(backend, top + height..m, panel.nb, u.format()) {
+        subtract(backend, panel, u, (b, rows));
     }
+}
+
+/// A tile ← what has its columns as rows.
+fn set_columns<T: Scalar>(rows: &Tile<T>, tile: &mut Tile<T>) {
+    let (height, width) = (tile.rows(), tile.cols());
+    if tile.format().in_memory() == Format::ColumnMajor {
+        let elements = tile.as_mut_slice();
+        let whole = MatMut::from_column_major_slice_mut(elements, height, width);
+        return transpose_into(rows.as_slice(), whole);
+    }
+    let all: Vec<_> = (0..height).map(|i| (i, i * width)).collect();
+    tile.set_rows(&all, rows.as_slice());
 }
 
 /// What the swaps of a panel come to.

@@ -3,8 +3,9 @@
 //! # Law
 //! The tiles of a column are joined to one block as high as the matrix. A panel is factored where it
 //! lies; a step of a column right of it (its rows swap, its top is solved with L, the product is
-//! subtracted from the rest) is one task. At last each column goes back to its tiles, in the order
-//! of rows that all later swaps come to: no rows are gathered, scattered or sent between.
+//! subtracted from the rest) is one task. Tops are written to their tiles at once. At last the rows from the
+//! diagonal on go back to theirs, in the order that all later swaps come to: no rows are gathered, scattered
+//! or sent between.
 //!
 //! Tiles and pivots get the bits that the graph of tiles gives them.
 //!
@@ -25,13 +26,13 @@ use crate::scalar::Scalar;
 use crate::spans::Spans;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
-use dataflow_core::space::{Slot, placed};
+use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of LU by columns: n is a column of tiles, k the step.
     pub enum ColumnsTask {
-        Join { n }, Panel { k }, Update { n, k }, Order { n }, Part { n },
+        Join { n }, Panel { k }, Update { n, k }, Order { n }, Part { m, n },
     }
 }
 use ColumnsTask::{Join, Order, Panel, Part, Update};
@@ -41,10 +42,15 @@ const COLUMN: usize = 0;
 /// Panel: the row swaps, and the tile of L on the diagonal.
 const PIVOTS: usize = 1;
 const MADE_TRIANGLE: usize = 2;
-/// Update: what the panel has left.
+/// Update: what the panel has left, and the tile of U that the step makes.
 const LEFT: usize = 1;
 const SWAPS: usize = 2;
 const TRIANGLE: usize = 3;
+const TOP: usize = 4;
+/// Part: a tile, its column, and the order of its rows.
+const TILE: usize = 0;
+const WHOLE: usize = 1;
+const ROWS: usize = 2;
 /// Order: the order of rows below, that from the next step on, and the swaps of that step.
 const ORDER: usize = 0;
 const LATER: usize = 1;
@@ -52,12 +58,12 @@ const NEXT: usize = 2;
 
 /// Columns that each worker should have, or it waits for panels.
 const COLUMNS_A_WORKER: usize = 3;
-/// Bytes of the largest matrix: of a larger one the panels take too little of the time for a copy of
-/// the matrix to be worth it.
-const LARGEST: usize = 64 << 20;
+/// Bytes of the largest matrix: columns of a larger one are too high for the caches, and a copy of it is
+/// not small.
+const LARGEST: usize = 128 << 20;
 
 /// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are some columns of
-/// tiles for each, and the matrix, of which there is a copy, has at most 64 MiB.
+/// tiles for each, and the matrix, of which there is a copy, has at most 128 MiB.
 pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
     let elements = layout.rows() as u128 * layout.cols() as u128;
     let bytes = elements.saturating_mul(size_of::<T>() as u128);
@@ -68,8 +74,8 @@ pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
         && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
 }
 
-/// The task space of the factorisation by columns, on one rank: about nt²/2 tasks for mt × nt tiles,
-/// mt ≥ nt. The bits are those of [`Factor`](super::Factor), which runs it where it [suits](suits_columns).
+/// The task space of the factorisation by columns, on one rank: about mt·nt tasks for mt × nt tiles. The bits
+/// are those of [`Factor`](super::Factor), which runs it where it [suits](suits_columns).
 ///
 /// Takes a copy of the matrix, and n²·(m − n/3) flops for m ≥ n rows.
 ///
@@ -157,9 +163,14 @@ impl<'a, T: Scalar> Columns<'a, T> {
         self.mt.min(self.nt)
     }
 
-    /// The flow by which a column leaves Join and comes to Part; before it come its tiles.
+    /// The flow by which a column leaves Join; before it come its tiles.
     fn whole(&self) -> usize {
         self.mt as usize
+    }
+
+    /// The tiles of column n that go back at last: of all above the updates make U.
+    fn parts(&self, n: u32) -> std::ops::Range<u32> {
+        self.steps_of(n)..self.mt
     }
 
     /// How many steps change column n.
@@ -175,12 +186,19 @@ impl<'a, T: Scalar> Columns<'a, T> {
         }
     }
 
-    /// Who takes column n as it is before step k, and by which flow.
-    fn taker(&self, n: u32, k: u32) -> (ColumnsTask, usize) {
+    /// Who takes column n as it is before step k, if it is not all U.
+    fn taker(&self, n: u32, k: u32) -> Option<ColumnsTask> {
         match k < self.steps_of(n) {
-            true => (Update { n, k }, COLUMN),
-            false if n < self.steps() => (Panel { k: n }, COLUMN),
-            false => (Part { n }, self.whole()),
+            true => Some(Update { n, k }),
+            false => (n < self.steps()).then_some(Panel { k: n }),
+        }
+    }
+
+    /// Who takes tile (m, n) from Join, and by which flow.
+    fn tile_taker(&self, m: u32, n: u32) -> (ColumnsTask, usize) {
+        match m < self.steps_of(n) {
+            true => (Update { n, k: m }, TOP),
+            false => (Part { m, n }, TILE),
         }
     }
 
@@ -220,7 +238,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
 
     /// Step k of column n.
     fn update(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let [column, left, swaps, triangle] = flows.slots();
+        let [column, left, swaps, triangle, u] = flows.slots();
         let swaps = Swaps::of(swaps.read());
         let panel = FactoredPanel {
             top: self.top(k),
@@ -232,7 +250,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
             },
             nb: self.a.nb(),
         };
-        getrf_right(self.backend, panel, column.update());
+        getrf_right(self.backend, panel, column.update(), u.update());
     }
 
     /// ORDER ← the order of the rows below tile row n after all steps that follow.
@@ -244,20 +262,17 @@ impl<'a, T: Scalar> Columns<'a, T> {
         new.put(of_words(&order, self.a.memory()));
     }
 
-    /// The tiles of column n ← its rows, those below the diagonal in their final order.
-    fn part(&self, n: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let ([], tiles, [column, order]) = flows.split();
-        let (column, order) = (column.read(), order.get().map(words));
+    /// Tile (m, n) ← its rows of the column, below the diagonal in their final order.
+    fn part(&self, (m, n): (u32, u32), flows: &mut Flows<'_, Tile<T>>) {
+        let [tile, column, order] = flows.slots();
+        let (tile, column, top) = (tile.update(), column.read(), self.top(m));
         let (rows, elements) = (column.rows(), column.as_slice());
-        for (m, tile) in tiles.map(Slot::update).enumerate() {
-            let top = self.a.row_range(m).start;
-            match order {
-                Some(order) if m as u32 > n => {
-                    let below = self.top(n + 1);
-                    tile.read_rows(&order[top - below..], &elements[below..], rows);
-                }
-                _ => tile.read_column_major(&elements[top..], rows),
+        match order.get().map(words) {
+            Some(order) => {
+                let below = self.top(n + 1);
+                tile.read_rows(&order[top - below..], &elements[below..], rows);
             }
+            None => tile.read_column_major(&elements[top..], rows),
         }
     }
 
@@ -272,7 +287,8 @@ fn all_tasks(mt: u32, nt: u32) -> impl Iterator<Item = ColumnsTask> + Send {
     let steps = mt.min(nt);
     let of_column = move |n: u32| {
         let updates = (0..n.min(steps)).map(move |k| Update { n, k });
-        updates.chain([Join { n }, Part { n }])
+        let parts = (n.min(steps)..mt).map(move |m| Part { m, n });
+        updates.chain([Join { n }]).chain(parts)
     };
     let panels = (0..steps).map(|k| Panel { k });
     let orders = (1..steps).map(|k| Order { n: k - 1 });
@@ -293,14 +309,11 @@ fn describe_classes(about: &mut Description, mt: u32) {
     let update = about.class("Update").update("COLUMN").of("column");
     let update = update.read("LEFT").of("column");
     let update = update.read("SWAPS").of("pivots");
-    update.read("TRIANGLE").of("triangle");
+    update.read("TRIANGLE").of("triangle").update("TOP");
     let order = about.class("Order").new_flow("ORDER").of("order");
     let order = order.optional("LATER").of("order");
     order.read("SWAPS").of("pivots");
-    let mut part = about.class("Part");
-    for m in 0..mt {
-        part = part.update(&format!("TILE{m}"));
-    }
+    let part = about.class("Part").update("TILE");
     let part = part.read("COLUMN").of("column");
     part.optional("ORDER").of("order");
 }
@@ -339,6 +352,7 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
                 from.task(LEFT, Panel { k }, COLUMN);
                 from.task(SWAPS, Panel { k }, PIVOTS);
                 from.task(TRIANGLE, Panel { k }, MADE_TRIANGLE);
+                from.task(TOP, Join { n }, k as usize);
             }
             Order { n } => {
                 if self.is_reordered(n + 1) {
@@ -346,19 +360,11 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
                 }
                 from.task(NEXT, Panel { k: n + 1 }, PIVOTS);
             }
-            Part { n } => {
-                for m in 0..self.mt as usize {
-                    from.task(m, Join { n }, m);
-                }
-                match n < self.steps() {
-                    true => from.task(self.whole(), Panel { k: n }, COLUMN),
-                    false => {
-                        let (writer, flow) = self.writer(n, self.steps());
-                        from.task(self.whole(), writer, flow);
-                    }
-                }
-                if self.is_reordered(n) {
-                    from.task(self.whole() + 1, Order { n }, ORDER);
+            Part { m, n } => {
+                from.task(TILE, Join { n }, m as usize);
+                from.task(WHOLE, Panel { k: n }, COLUMN);
+                if m > n && self.is_reordered(n) {
+                    from.task(ROWS, Order { n }, ORDER);
                 }
             }
         }
@@ -367,11 +373,13 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
     fn successors(&self, task: ColumnsTask, to: &mut impl Successors<Self>) {
         match task {
             Join { n } => {
-                for m in 0..self.mt as usize {
-                    to.task(m, Part { n }, m);
+                for m in 0..self.mt {
+                    let (taker, flow) = self.tile_taker(m, n);
+                    to.task(m as usize, taker, flow);
                 }
-                let (taker, flow) = self.taker(n, 0);
-                to.task(self.whole(), taker, flow);
+                if let Some(taker) = self.taker(n, 0) {
+                    to.task(self.whole(), taker, COLUMN);
+                }
             }
             Panel { k } => {
                 for n in k + 1..self.nt {
@@ -379,27 +387,29 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
                     to.task(PIVOTS, Update { n, k }, SWAPS);
                     to.task(MADE_TRIANGLE, Update { n, k }, TRIANGLE);
                 }
-                to.task(COLUMN, Part { n: k }, self.whole());
+                for m in self.parts(k) {
+                    to.task(COLUMN, Part { m, n: k }, WHOLE);
+                }
                 if let Some(n) = k.checked_sub(1) {
                     to.task(PIVOTS, Order { n }, NEXT);
                 }
                 to.home(PIVOTS, self.pivots.store(), k as usize);
             }
             Update { n, k } => {
-                let (taker, flow) = self.taker(n, k + 1);
-                to.task(COLUMN, taker, flow);
+                if let Some(taker) = self.taker(n, k + 1) {
+                    to.task(COLUMN, taker, COLUMN);
+                }
+                to.home(TOP, self.a.store(), self.a.place(k, n));
             }
             Order { n } => {
                 if let Some(n) = n.checked_sub(1) {
                     to.task(ORDER, Order { n }, LATER);
                 }
-                to.task(ORDER, Part { n }, self.whole() + 1);
-            }
-            Part { n } => {
-                for m in 0..self.mt {
-                    to.home(m as usize, self.a.store(), self.a.place(m, n));
+                for m in n + 1..self.mt {
+                    to.task(ORDER, Part { m, n }, ROWS);
                 }
             }
+            Part { m, n } => to.home(TILE, self.a.store(), self.a.place(m, n)),
         }
     }
 
@@ -409,7 +419,7 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
             Panel { k } => self.panel(k, flows),
             Update { k, .. } => self.update(k, flows),
             Order { n } => self.order(n, flows),
-            Part { n } => self.part(n, flows),
+            Part { m, n } => self.part((m, n), flows),
         }
         Ok(())
     }
@@ -449,9 +459,9 @@ impl<T: Scalar> TaskSpace for Columns<'_, T> {
         if on != self.a.rank_of(0, 0) {
             return 0;
         }
-        let (steps, nt) = (u64::from(self.steps()), u64::from(self.nt));
-        let updates = steps * steps.saturating_sub(1) / 2 + (nt - steps) * steps;
-        updates + 2 * nt + steps + steps.saturating_sub(1)
+        let [steps, mt, nt] = [self.steps(), self.mt, self.nt].map(u64::from);
+        // A tile of U for each update, and the others go back.
+        mt * nt + nt + steps + steps.saturating_sub(1)
     }
 }
 
@@ -564,7 +574,8 @@ mod tests {
         assert!(suits(layout(600, 96), 2), "seven columns");
         assert!(!suits(layout(400, 96), 2), "five");
         assert!(!suits(layout(96, 96), 1), "a single one");
-        assert!(!suits(layout(4000, 96), 2), "128 MB");
+        assert!(suits(layout(4096, 192), 2), "128 MiB");
+        assert!(!suits(layout(4097, 192), 2), "more");
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
         let spread = layout(600, 96).distributed(grid, Rank(0)).unwrap();
         assert!(!suits(spread, 2));

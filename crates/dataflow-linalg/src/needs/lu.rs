@@ -13,7 +13,7 @@ const WORD: u128 = size_of::<u32>() as u128;
 
 /// [`lu::Factor`](crate::lu::Factor): partial pivoting of a matrix of any shape.
 ///
-/// On one rank with several columns of tiles for each worker it takes a copy of the matrix, up to 64 MiB.
+/// On one rank with several columns of tiles for each worker it takes a copy of the matrix, up to 128 MiB.
 /// On one rank columns left of the panels are reordered by as many workers as there are, two at a
 /// time each: so it is where tasks run in the order of their priorities.
 pub fn lu<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
