@@ -41,7 +41,7 @@ const FINE: usize = 2400;
 
 /// From which number of tiles for each worker on larger tiles are not slower: in virtual time on 2 to 64
 /// workers, and on two real ones.
-const TILES_OF_A_WORKER: usize = 8;
+const TILES_OF_A_WORKER: usize = 9;
 
 /// Largest order of the matrix, and how many sub-tiles a side of its tiles has.
 ///
@@ -86,8 +86,8 @@ mod tests {
         let orders = |n| [2, 8, 16, 64].map(|n_workers| layout(n, n_workers).nb());
         assert_eq!(orders(500), [96; 4]);
         assert_eq!(orders(1000), [192, 96, 96, 96]);
-        assert_eq!(orders(2000), [192, 192, 96, 96]);
-        assert_eq!(orders(4000), [384, 384, 192, 192]);
+        assert_eq!(orders(2000), [192, 96, 96, 96]);
+        assert_eq!(orders(4000), [384, 192, 192, 192]);
         assert_eq!(orders(8000), [384, 384, 384, 192]);
     }
 
