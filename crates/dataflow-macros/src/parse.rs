@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{
@@ -614,7 +615,7 @@ fn clauses(input: ParseStream, statement: &mut Statement) -> Result<()> {
         return Ok(());
     }
     loop {
-        let word: Ident = input.parse()?;
+        let word = input.call(Ident::parse_any)?;
         let on_twice = word == "on" && statement.rank.is_some();
         if on_twice || word == "priority" && statement.priority.is_some() {
             let text = format!("`{}` says `{word}` twice: say it once", statement.name);
@@ -625,7 +626,13 @@ fn clauses(input: ParseStream, statement: &mut Statement) -> Result<()> {
             () if word == "priority" => statement.priority = Some(input.parse()?),
             () => statement.accesses.push(access(word, input)?),
         }
-        if input.parse::<Option<Token![,]>>()?.is_none() || input.peek(Token![=>]) {
+        let goes_on = input.parse::<Option<Token![,]>>()?.is_some();
+        if !goes_on && (is_word(input, &MODES) || is_word(input, &["on", "priority"])) {
+            let next: Ident = input.parse()?;
+            let text = format!("a `,` is missing before `{next}`");
+            return Err(Error::new(next.span(), text));
+        }
+        if !goes_on || input.peek(Token![=>]) {
             return Ok(());
         }
     }
@@ -668,9 +675,14 @@ fn ended(input: ParseStream, last: &TokenStream, name: &Ident) -> Result<Token![
 
 fn access(mode: Ident, input: ParseStream) -> Result<Access> {
     if !MODES.iter().any(|known| mode == known) {
-        let instead = match mode == "write" {
-            true => " (`write` of sequences is `update` here, or `new` where nothing was before)",
-            false => "",
+        let instead = match &*mode.to_string() {
+            "write" => {
+                " (`write` of sequences is `update` here, or `new` where nothing was before)"
+            }
+            "in" => " (it is `read` here)",
+            "inout" => " (it is `update` here)",
+            "out" => " (it is `new` here, or `update` where something was before)",
+            _ => "",
         };
         let text = format!(
             "`{mode}` is no access{instead}: a task can `read`, `update`, make `new`, `give` or read `optional` \

@@ -334,6 +334,32 @@ const REFUSED: &[(&str, &str, &str)] = &[
          `on` a rank and have a `priority`",
     ),
     (
+        "for i in 0..n { S { i }: inout a = A[i, i] => {} }",
+        "inout",
+        "`inout` is no access (it is `update` here): a \
+         task can `read`, `update`, make `new`, `give` or read `optional` data, be in an `order`, be placed \
+         `on` a rank and have a `priority`",
+    ),
+    (
+        "for i in 0..n { S { i }: out a = A[i, i] => {} }",
+        "out",
+        "`out` is no access (it is `new` here, or `update` where something was before): a \
+         task can `read`, `update`, make `new`, `give` or read `optional` data, be in an `order`, be placed \
+         `on` a rank and have a `priority`",
+    ),
+    (
+        "for i in 0..n { S { i }: in a = A[i, i] => {} }",
+        "in",
+        "`in` is no access (it is `read` here): a \
+         task can `read`, `update`, make `new`, `give` or read `optional` data, be in an `order`, be placed \
+         `on` a rank and have a `priority`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] read b = A[i, n] => {} }",
+        "read",
+        "a `,` is missing before `read`",
+    ),
+    (
         "for to in 0..n { S { to }: update a = A[to, to] => {} }",
         "to",
         "`to` is a name that the generated functions use: take another one",
