@@ -260,12 +260,12 @@ fn a_run_of_a_wrong_graph_says_what_verify_would() {
         (
             GraphLie::UnlistedWithOneInput,
             Kind::CountExceeded,
-            &["LEFT of 0 goes to 9, which is no task"],
+            &["LEFT of 0 goes to 9, which `tasks` does not list"],
         ),
         (
             GraphLie::UnlistedWithTwo,
             Kind::Stalled,
-            &["LEFT of 0 goes to 9, which is no task"],
+            &["LEFT of 0 goes to 9, which `tasks` does not list"],
         ),
         (
             GraphLie::TwoSources,
@@ -339,4 +339,39 @@ fn a_space_that_panics_is_told_with_the_task_that_it_was_asked_about() {
     ] {
         assert_eq!(verify(&Halves(half), 1).unwrap_err().to_string(), text);
     }
+}
+
+/// It was said to be no task, and who had placed it on a rank that is not there looked for it in `tasks`.
+#[test]
+fn a_task_that_no_rank_lists_is_told_with_the_number_of_ranks() {
+    /// Task 1 of 3 is placed on rank 9.
+    struct Astray;
+    impl TaskSpace for Astray {
+        type Task = u64;
+        type Datum = ();
+        fn describe(&self, about: &mut Description) {
+            about.class("Task").order("AFTER");
+        }
+        fn tasks(&self, on: Rank) -> impl Iterator<Item = u64> + Send {
+            dataflow_core::space::placed(self, on, 0..3)
+        }
+        fn rank(&self, task: u64) -> Rank {
+            Rank([0, 9, 1][task as usize])
+        }
+        fn inputs(&self, task: u64, from: &mut impl Inputs<Self>) {
+            if task > 0 {
+                from.task(0, task - 1, 0);
+            }
+        }
+        fn successors(&self, task: u64, to: &mut impl Successors<Self>) {
+            if task < 2 {
+                to.task(0, task + 1, 0);
+            }
+        }
+        fn run(&self, _: u64, _: &mut Flows<'_, ()>) -> Result<(), TaskError> {
+            Ok(())
+        }
+    }
+    let text = "AFTER of 2 comes from 1, which `tasks` lists on none of 2 ranks";
+    assert_eq!(verify(&Astray, 2).unwrap_err().to_string(), text);
 }

@@ -14,6 +14,8 @@ use smallvec::SmallVec;
 pub(super) struct Hand<S: TaskSpace> {
     /// The task that runs, for reports of panics; none where the space is asked for others meanwhile.
     pub task: Option<S::Task>,
+    /// Whether its body has panicked.
+    pub broke: bool,
     /// Roots that were pulled and not started yet, the next one last.
     pub roots: Chunk<S::Task>,
     /// Data of the task that runs. This and the next two change places, which moves no data: a
@@ -44,6 +46,7 @@ impl<S: TaskSpace> Hand<S> {
     pub fn new() -> Self {
         Hand {
             task: None,
+            broke: false,
             roots: SmallVec::new(),
             slots: Box::default(),
             best: Box::default(),

@@ -10,12 +10,21 @@ use super::hand::Hand;
 use super::slots::let_go;
 use super::stall::mark;
 use super::{ReadyTask, Run};
-use crate::error::{Error, Kind, TaskError};
+use crate::error::{Error, Kind, TaskError, shown};
 use crate::port::Word;
-use crate::space::{Flow, Flows, TaskName, TaskSpace};
+use crate::space::{Flow, Flows, TaskName, TaskSpace, asked_in_panic};
 use crate::sync::{Ordering, lock};
 use crate::trace::{Fate, number};
 use std::time::Duration;
+
+/// Notes that a body has panicked, where it is dropped: only then. It costs nothing else.
+struct Unwinds<'h>(&'h mut bool);
+
+impl Drop for Unwinds<'_> {
+    fn drop(&mut self) {
+        *self.0 = true;
+    }
+}
 
 /// The flows of a task, and what its body answered.
 type Performed<'r> = (&'r [Flow], Result<(), TaskError>);
@@ -135,14 +144,24 @@ impl<S: TaskSpace> Front for Run<'_, S> {
         }
     }
 
+    /// It was the body of the task in hand, or the space, asked about another one.
     fn panicked(&self, visit: &mut Visit<'_, Hand<S>>, text: &str) {
         let mut what = "panicked between tasks";
-        if let Some(task) = visit.hand.task {
+        let mut task = visit.hand.task;
+        if let Some(task) = task {
             visit.ends_by_panic(|_| (number(task), task.class()));
             what = "task panicked";
         }
-        let text = format!("{what}: {text}");
-        self.fail(Kind::TaskPanicked, visit.hand.task, text);
+        let asked = match visit.hand.broke {
+            true => None,
+            false => asked_in_panic(self.space, self.n_ranks(), text),
+        };
+        let text = match asked {
+            Some(asked) => format!("asked about {}, the space panicked: {text}", shown(&asked)),
+            None => format!("{what}: {text}"),
+        };
+        task = asked.or(task);
+        self.fail(Kind::TaskPanicked, task, text);
     }
 
     fn stop(&self, error: Error) {
@@ -187,8 +206,12 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return Some((flows, Ok(())));
         }
         let body = |visit: &mut Visit<'_, Hand<S>>| {
-            let mut lent = Flows::new(flows, &mut visit.hand.slots[..flows.len()]);
-            self.space.run(task, &mut lent)
+            let Hand { slots, broke, .. } = &mut visit.hand;
+            let mut lent = Flows::new(flows, &mut slots[..flows.len()]);
+            let unwinds = Unwinds(broke);
+            let result = self.space.run(task, &mut lent);
+            std::mem::forget(unwinds);
+            result
         };
         let result = if Self::CARRIES {
             visit.timed(task.class(), body)

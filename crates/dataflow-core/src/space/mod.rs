@@ -39,7 +39,7 @@ pub use name::{
 #[doc(hidden)]
 pub use verify::is_verify_asked;
 pub use verify::{Contradiction, verify};
-pub(crate) use verify::{FEW, misplaced, verify_if_asked, wrong_in_small};
+pub(crate) use verify::{FEW, asked_in_panic, misplaced, verify_if_asked, wrong_in_small};
 #[doc(hidden)]
 pub use walk::{Nest, NestWalk, Steps, asked, counted, dealt, narrow, walk};
 

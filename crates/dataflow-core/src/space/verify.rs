@@ -169,11 +169,32 @@ pub(crate) fn wrong_in_small<T: TaskName>(
     space: &dyn Asked<T>,
     n_ranks: u32,
 ) -> Option<Contradiction> {
-    if n_tasks(space, n_ranks) > FEW || lists_more_than(FEW, space, n_ranks) {
+    if !is_small(space, n_ranks) {
         return None;
     }
     let proved = read(space, n_ranks, &Cell::new(None)).and_then(|graph| graph.check());
     proved.err()
+}
+
+/// The task about which a small space was asked when it panicked in a run, if it panics again with this text.
+#[cold]
+pub(crate) fn asked_in_panic<T: TaskName>(
+    space: &dyn Asked<T>,
+    n_ranks: u32,
+    text: &str,
+) -> Option<T> {
+    let again = told_or_panicked(|asked| {
+        if is_small(space, n_ranks) {
+            _ = read(space, n_ranks, asked);
+        }
+    });
+    let (asked, told) = again.err()?;
+    asked.filter(|_| told == text)
+}
+
+/// Whether a space lists, and counts, so few tasks that it is looked at for a report.
+fn is_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> bool {
+    n_tasks(space, n_ranks) <= FEW && !lists_more_than(FEW, space, n_ranks)
 }
 
 /// Whether the space lists more tasks than so many, whatever it counts: a list may have no end.
@@ -213,19 +234,27 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
 
 /// Whether a space is right: it is not, if it panics when it is asked.
 fn proved<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Contradiction> {
-    let asked = Cell::new(None);
-    let reading = AssertUnwindSafe(|| read(space, n_ranks, &asked));
-    let read = catch_unwind(reading).unwrap_or_else(|panic| {
-        let about = asked.get();
-        let about = about.map_or(String::new(), |task| {
+    let read = told_or_panicked(|asked| read(space, n_ranks, asked));
+    let read = read.unwrap_or_else(|(asked, text)| {
+        let about = asked.map_or(String::new(), |task| {
             format!("asked about {}, ", shown(&task))
         });
-        let text = format!("{about}the space panicked: {}", text_of(&*panic));
-        // Dropped, it might panic again.
-        std::mem::forget(panic);
-        fault(text)
+        fault(format!("{about}the space panicked: {text}"))
     });
     read?.check()
+}
+
+/// What a space tells; or that it panicked: about which task it was asked, and the text.
+fn told_or_panicked<T: TaskName, R>(
+    ask: impl FnOnce(&Cell<Option<T>>) -> R,
+) -> Result<R, (Option<T>, String)> {
+    let asked = Cell::new(None);
+    catch_unwind(AssertUnwindSafe(|| ask(&asked))).map_err(|panic| {
+        let text = text_of(&*panic).to_string();
+        // Dropped, it might panic again.
+        std::mem::forget(panic);
+        (asked.get(), text)
+    })
 }
 
 /// Reads all that a space says; `asked` is the task of which it speaks.
@@ -503,6 +532,14 @@ impl NumberedGraph {
         }
     }
 
+    /// What is said of a task that an edge names and no list.
+    fn not_listed(&self) -> String {
+        match self.ranks.len() {
+            1 => "`tasks` does not list".into(),
+            n_ranks => format!("`tasks` lists on none of {n_ranks} ranks"),
+        }
+    }
+
     /// The flow's mode and kind.
     fn flow(&self, task: usize, flow: usize) -> Result<(Mode, &'static str), Contradiction> {
         match self.class(task).flows.get(flow) {
@@ -522,9 +559,10 @@ impl NumberedGraph {
                 }
                 let Some(known) = &self.tasks[source].listed else {
                     return fault(format!(
-                        "{} comes from {}, which is no task",
+                        "{} comes from {}, which {}",
                         self.end(task, flow),
-                        self.text(source)
+                        self.text(source),
+                        self.not_listed()
                     ));
                 };
                 let edge = (source_flow, task, flow);
@@ -593,9 +631,10 @@ impl NumberedGraph {
                 let (_, kind) = self.flow(task, flow)?;
                 let Some(known) = &self.tasks[target].listed else {
                     return fault(format!(
-                        "{} goes to {}, which is no task",
+                        "{} goes to {}, which {}",
                         self.end(task, flow),
-                        self.text(target)
+                        self.text(target),
+                        self.not_listed()
                     ));
                 };
                 let edge = (target_flow, task, flow);
