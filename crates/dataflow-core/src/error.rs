@@ -263,7 +263,8 @@ pub enum Kind {
     OwnersDiffer,
     /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
     HomeEmpty,
-    /// Two tasks put a datum into one slot in a run, or a recorded program names one slot by two handles.
+    /// Two tasks put a datum into one slot in a run, or somebody fills by hand the slot of a datum that a run
+    /// has; or a recorded program names one slot by two handles.
     PutTwice,
     /// A datum was taken from its slot to be updated, and no task put one there again.
     NotBroughtBack,

@@ -16,7 +16,7 @@ use specimen::curious::{Asking, Placed};
 use specimen::ranks::on_ranks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const N_DATA: usize = 6;
 /// Random programs, and of how many tasks each has fewer: few under Miri.
@@ -851,6 +851,30 @@ fn data_without_size_are_lent_to_bodies_in_place_as_a_space_and_across_ranks() {
     });
     assert_eq!(ran.into_inner(), 3);
     assert_eq!(crossed.data, 2);
+}
+
+/// The run ended well, and what had been put was gone.
+#[test]
+fn what_is_put_by_hand_into_the_slot_of_a_lent_datum_is_told_in_place_too() {
+    let store = numbers();
+    let meddles = AtomicBool::new(true);
+    let program = record("meddles", 1, |r| {
+        let at = r.home(&store, 1, Rank(0));
+        r.task(write(&at), |at| {
+            at.0 = 7;
+            if meddles.load(Ordering::Relaxed) {
+                store.put(1, Version::new(Number(9))).expect("a slot");
+            }
+        });
+    })
+    .unwrap();
+    let error = program.run(&Inline).unwrap_err();
+    let text = "slot 1 of numbers was filled by hand while its datum was lent";
+    assert_eq!((error.kind(), error.message()), (Kind::PutTwice, text));
+    assert_eq!(store.get(1).map(|number| number.0), Some(9));
+    meddles.store(false, Ordering::Relaxed);
+    program.run(&Inline).unwrap();
+    assert_eq!(store.get(1).map(|number| number.0), Some(7));
 }
 
 /// `recorded task 1` was told, of which the program knew nothing: it fetched the datum.

@@ -191,10 +191,13 @@ impl<D: Datum> Store<D> {
         Some(version)
     }
 
-    /// Takes the version in a slot for a time in which nothing else gets it; the caller must put it
-    /// back. `None` if the index is outside or the slot is lent.
-    pub(crate) fn lift(&self, index: usize) -> Option<Version<D>> {
-        held(self.slots.get(index)?).empty()
+    /// Takes the version in a slot for a run, which must [put](Self::put_in) it back; nothing else gets it
+    /// meanwhile. `None` if the index is outside or the slot is lent.
+    pub(crate) fn lift(&self, index: usize, run: RunNumber) -> Option<Version<D>> {
+        let mut slot = held(self.slots.get(index)?);
+        let version = slot.empty()?;
+        slot.taken_in = run;
+        Some(version)
     }
 
     /// Whether a run has taken the datum of a slot and put none there.

@@ -23,7 +23,7 @@ pub(super) struct HomeTally {
 }
 
 /// A number that no other run has: the standard library's hashers begin with random keys.
-pub(super) fn new_number() -> RunNumber {
+pub(crate) fn new_run_number() -> RunNumber {
     RandomState::new().hash_one(0) | 1
 }
 

@@ -53,6 +53,7 @@ use dense::DenseRecords;
 use drive::LeftVisit;
 use hand::Hand;
 use homes::HomeTally;
+pub(crate) use homes::new_run_number;
 use job::JobBell;
 use mail::Mail;
 use monitor::{CountingRun, Monitor};
@@ -337,7 +338,7 @@ fn ask<T: TaskName>(
 
 pub(crate) fn refuse_inside_a_body() -> Result<(), Error> {
     let text = "a body, or the program of a scope, began a run: its worker would wait for tasks that it \
-                should run itself (inside, `run_inside`, `scope_inside`, `Scope::nested` and `recurse` run tasks)";
+                should run itself (inside, `run_inside`, `scope_inside`, `Scope::nested` and `recursion::recurse` run tasks)";
     match is_inside() {
         true => Err(Error::nested_run(text)),
         false => Ok(()),
@@ -434,7 +435,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             roots: Mutex::new(Roots::new(move || space.roots(rank))),
             pending: Pending::new(n_tasks, Self::CARRIES),
             dense: DenseRecords::new(if Self::CARRIES { 0 } else { n_tasks }),
-            number: homes::new_number(),
+            number: homes::new_run_number(),
             homes: Mutex::default(),
             ran: AtomicU64::new(0),
             copies: Copies::none(description.classes().len()),

@@ -16,7 +16,10 @@ fn a_scope_inside_a_body_or_a_program_is_refused() {
             run(&Independent::new("one", 1, |_| Ok(())), &Inline).map(drop)
         });
         let (inside, _) = inside.unwrap();
-        assert_eq!(inside.unwrap_err().kind(), Kind::NestedRun);
+        let refused = inside.unwrap_err();
+        assert_eq!(refused.kind(), Kind::NestedRun);
+        // `Runtime::recurse` is refused too.
+        assert!(refused.message().contains("`recursion::recurse`"), "{refused}");
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! # Law
 //! A datum is taken from its slot when the run begins and brought back when it ends, whatever became
-//! of the run, as its tasks have left it. The [order](super::order) decides which task may go on; the
+//! of the run, as its tasks have left it; unless something was put there by hand meanwhile. The [order](super::order) decides which task may go on; the
 //! cell in which a datum lies only proves that it is right, and never waits.
 
 use super::accesses::Loan;
 use super::graph::{NONE, RecordedDatum};
 use super::order::PackedAccess;
-use crate::data::{Datum, Version};
+use crate::data::{Datum, Put, RunNumber, Version};
+use crate::engine::new_run_number;
 use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 
 /// The data of a run; dropped, they go home.
@@ -17,6 +18,7 @@ pub(super) struct Places<'r, 'env, D: Datum> {
     places: Vec<CacheLine<D>>,
     /// What held those that lie in their places themselves.
     versions: Vec<Option<Version<D>>>,
+    run: RunNumber,
 }
 
 /// A line of the cache to each: neighbours are accessed by different workers.
@@ -56,12 +58,13 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
             origins,
             places: Vec::with_capacity(origins.len()),
             versions: Vec::with_capacity(origins.len()),
+            run: new_run_number(),
         };
         for (number, origin) in (0u32..).zip(origins) {
             let (datum, version) = match origin.last {
                 NONE => (Residence::Nothing, None),
                 _ => {
-                    let version = origin.store.lift(origin.index);
+                    let version = origin.store.lift(origin.index, taken.run);
                     Residence::of(version.ok_or(number)?)
                 }
             };
@@ -86,6 +89,23 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
         }
     }
 
+    /// Brings the data home. Answers the first whose slot was filled by hand meanwhile, which stays so.
+    pub fn bring_home(&mut self) -> Option<&'r RecordedDatum<'env, D>> {
+        let mut filled = None;
+        let places = self.places.drain(..).zip(self.versions.drain(..));
+        for (origin, (place, version)) in self.origins.iter().zip(places) {
+            let Resident { datum, .. } = place.0.into_inner();
+            let Some(version) = datum.into_version(version) else {
+                continue;
+            };
+            let put = origin.store.put_in(origin.index, version, self.run);
+            if put == Some(Put::Twice) {
+                filled.get_or_insert(origin);
+            }
+        }
+        filled
+    }
+
     /// Looks at a datum that a task which may run accesses.
     pub fn peek<R>(&self, access: PackedAccess, look: impl FnOnce(&D) -> R) -> Option<R> {
         let place = self.places[access.datum()].0.try_borrow().ok()?;
@@ -95,14 +115,7 @@ impl<'r, 'env, D: Datum> Places<'r, 'env, D> {
 
 impl<D: Datum> Drop for Places<'_, '_, D> {
     fn drop(&mut self) {
-        let places = self.places.drain(..).zip(self.versions.drain(..));
-        for (origin, (place, version)) in self.origins.iter().zip(places) {
-            let Resident { datum, .. } = place.0.into_inner();
-            if let Some(version) = datum.into_version(version) {
-                // There is such a slot: it was taken from there.
-                let _ = origin.store.put(origin.index, version);
-            }
-        }
+        self.bring_home();
     }
 }
 

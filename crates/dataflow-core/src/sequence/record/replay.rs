@@ -333,17 +333,21 @@ impl<D: Datum> ReplayRun<'_, '_, D> {
             common,
             graph,
             order,
-            places,
+            mut places,
             copies,
             ..
         } = self;
-        drop(places);
+        let filled = places.bring_home();
         if let Some(opened) = &common.opened {
             close_trace(graph, order, opened);
         }
         let is_complete = common.ledger.executed() >= common.ledger.count();
         let ended = common.ended(is_complete, on);
         ended.map_err(|fault| fault.error)?;
+        if let Some(slot) = filled {
+            let text = format!("{slot} was filled by hand while its datum was lent");
+            return Err(Error::new(Kind::PutTwice, None, text));
+        }
         let classes = graph.classes.iter().zip(&copies);
         Ok(Report {
             copies_by_class: classes

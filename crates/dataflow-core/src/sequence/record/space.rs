@@ -92,7 +92,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// # Errors
     /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in
     /// its slot, [`Kind::NoSuchRank`] if it was recorded for several ranks and has tasks on others than the
-    /// first.
+    /// first, [`Kind::PutTwice`] if the slot of a datum that the run had was filled by hand.
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
         self.begin()?;
         match &self.order {
