@@ -61,7 +61,7 @@ const GROUP: usize = 8;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Reduce`: tasks cannot add to copies of it",
     label = "nothing that is reduced",
-    note = "numbers and `Vec`s of them are reduced by addition; a type of your own says how by `impl Reduce`"
+    note = "numbers, and `Vec`s and arrays of them, are reduced by addition; a type of your own says how by `impl Reduce`"
 )]
 pub trait Reduce: Send + Sync {
     /// The type that a task changes instead of the datum.
@@ -121,6 +121,20 @@ impl<T: Reduce> Reduce for Vec<T> {
             own == of_copy,
             "a copy of {of_copy} elements cannot be merged into a vector of {own}: it must keep its length"
         );
+        let pairs = self.iter_mut().zip(copy);
+        pairs.for_each(|(own, copy)| own.merge(copy));
+    }
+}
+
+/// Element by element.
+impl<T: Reduce, const N: usize> Reduce for [T; N] {
+    type Copy = [T::Copy; N];
+
+    fn neutral(&self) -> Self::Copy {
+        self.each_ref().map(T::neutral)
+    }
+
+    fn merge(&mut self, copy: Self::Copy) {
         let pairs = self.iter_mut().zip(copy);
         pairs.for_each(|(own, copy)| own.merge(copy));
     }

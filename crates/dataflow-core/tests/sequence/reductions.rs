@@ -33,6 +33,24 @@ fn a_datum_whose_reduction_has_ended_is_gone_with_its_handle_and_its_tasks() {
     .unwrap();
 }
 
+/// Only a `Vec` was reduced, so a histogram of a fixed number of bins had to be one.
+#[test]
+fn an_array_is_reduced_element_by_element() {
+    let mut bins = [1u64, 0, 0];
+    let mut all = 0;
+    scope(&Inline, |s| {
+        let (bins, all) = (s.lend(&mut bins), s.lend(&mut all));
+        for number in 0..30 {
+            s.task(reduce(&bins), move |bins| bins[number % 3] += 1);
+        }
+        s.task((read(&bins), write(&all)), |(bins, all)| {
+            *all = bins.iter().sum()
+        });
+    })
+    .unwrap();
+    assert_eq!((bins, all), ([11, 10, 10], 31));
+}
+
 #[test]
 fn a_reduction_adds_up_in_the_order_of_insertion_whatever_the_schedule() {
     let n = size::N_REDUCED;
