@@ -66,6 +66,16 @@
 //!     s.task((a, b, c, d, e, f, g, h, i), |_| ());
 //! });
 //! ```
+//! A body inserts nothing into the scope of its own task; a task that inserts others is
+//! [nested](Scope::nested):
+//! ```compile_fail,E0277
+//! use dataflow_core::port::Inline;
+//! use dataflow_core::sequence::{scope, write};
+//! scope(&Inline, |s| {
+//!     let (a, b) = (s.handle(1), s.handle(2));
+//!     s.task(write(&a), move |_| s.task(write(&b), |b| *b += 1));
+//! });
+//! ```
 //! A child works on what its parent was lent, not on the parent's handles:
 //! ```compile_fail,E0521
 //! use dataflow_core::port::Inline;
