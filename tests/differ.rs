@@ -4,6 +4,7 @@ use dataflow::core::error::Kind;
 use dataflow::core::recursion::{Call, Recursive};
 use dataflow::core::space::Independent;
 use dataflow::prelude::*;
+use dataflow::sequence::record::record;
 use dataflow::{Error, TaskError};
 use std::sync::{Mutex, PoisonError};
 
@@ -97,4 +98,25 @@ fn a_recursion_that_differs_between_ranks_ends_with_what_differs() {
         run.contains("recursion on rank 0 and ring on rank 1"),
         "{run}"
     );
+}
+
+/// The bits of an integer were taken for a floating-point number, and the run ended well.
+#[test]
+fn ranks_whose_data_are_of_different_types_are_told_both() {
+    fn doubles<D: Wire + std::ops::MulAssign>(runtime: &Runtime, [one, two]: [D; 2]) -> String {
+        let store = Store::new("numbers", [one, two]);
+        let program = record("doubles", 2, |r| {
+            let [a, b] = [0, 1].map(|at| r.home(&store, at, Rank(at as u32)));
+            r.task(write(&a), |_| ());
+            r.task((read(&a), write(&b)), |(a, b)| *b *= a.clone());
+        });
+        let ended = program.and_then(|program| runtime.replay(&program));
+        ended.map_or_else(|error| error.to_string(), |_| "well".into())
+    }
+    let told = on_both(|runtime, differs| match differs {
+        false => doubles(runtime, [3u64, 4]),
+        true => doubles(runtime, [3.0f64, 4.0]),
+    });
+    let text = "datum is u64 (8 bytes) on rank 0 and f64 (8 bytes) on rank 1";
+    assert_eq!(told, [text; 2]);
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 /// Names compare as the tasks themselves do.
 pub type WireName = SmallVec<[u32; 6]>;
 
-/// What all ranks of a run must agree on, by name and value: the space and its parameters.
+/// What all ranks of a run must agree on, by name and value: the space, its parameters and
+/// the type of its data.
 ///
 /// # Examples
 /// See [`Courier`](crate::port::Courier), whose ranks compare them when a run opens.

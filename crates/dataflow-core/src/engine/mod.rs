@@ -215,8 +215,8 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
 /// [`run`].
 ///
 /// # Errors
-/// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do,
-/// [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
+/// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do, or the
+/// types of their data, [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
 /// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, unless a datum
 /// was not as long as it [said](Wire::size) or a rank had no room for it, and a slot of a
 /// [`Store`](crate::data::Store) may be empty at first: if its datum was being sent, it comes home when the
@@ -240,7 +240,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, true));
     let mail = Arc::new(Mail::new(&ledger, trace::mailed(space, on)));
-    let line = courier.open(&description.terms(), mail.clone())?;
+    let line = courier.open(&description.terms::<S::Datum>(), mail.clone())?;
     let opened = trace::open_across(n_tasks, on, &*line);
     let ended = match count {
         Ok(_) => {

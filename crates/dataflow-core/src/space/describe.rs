@@ -1,6 +1,7 @@
 //! The description of a space: names for errors and traces, modes of flows for the engine.
 
 use crate::wire::Terms;
+use std::any::type_name;
 use std::fmt;
 
 /// Name, parameters, classes and flows of a space.
@@ -171,11 +172,13 @@ impl Description {
         ))
     }
 
-    /// What all ranks of a run must agree on.
-    pub(crate) fn terms(&self) -> Terms {
+    /// What all ranks of a run must agree on, whose data are of a type.
+    pub(crate) fn terms<D>(&self) -> Terms {
         let space = ("space".to_string(), self.name.clone());
         let parameters = self.parameters.iter().cloned();
-        let settings = std::iter::once(space).chain(parameters).collect();
+        let datum = format!("{} ({} bytes)", type_name::<D>(), size_of::<D>());
+        let settings = std::iter::once(space).chain(parameters);
+        let settings = settings.chain([("datum".to_string(), datum)]).collect();
         Terms { settings }
     }
 

@@ -19,7 +19,10 @@ fn a_scope_inside_a_body_or_a_program_is_refused() {
         let refused = inside.unwrap_err();
         assert_eq!(refused.kind(), Kind::NestedRun);
         // `Runtime::recurse` is refused too.
-        assert!(refused.message().contains("`recursion::recurse`"), "{refused}");
+        assert!(
+            refused.message().contains("`recursion::recurse`"),
+            "{refused}"
+        );
     }
 }
 
