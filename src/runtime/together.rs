@@ -92,6 +92,9 @@ impl Runtime {
     /// Combines the values of all ranks into one, on every rank: each folds them with `op` from the
     /// lowest rank to the highest, so all get the same bits. For a number, or an array of a few.
     ///
+    /// Values are plain memory, as a `Vec` is not: tasks of a recorded program add vectors, and
+    /// [`gather`](crate::sequence::record::Recorder::gather) there brings the sum to every rank.
+    ///
     /// Costs what [`gather`](Self::gather) does: of P ranks 6 (P − 1) messages, in about 6 log₂ P steps. The values
     /// travel in a third of them.
     ///
