@@ -329,7 +329,9 @@ impl<'c, 'env> Scope<'c, 'env> {
         }
     }
 
-    /// Names the next task, for errors.
+    /// Names the next task. Errors and traces call it by this name and its number among all tasks that the
+    /// program inserts, counted from 0: `halve 12`. What tells tasks of one name apart, as the number of a
+    /// record, goes into the text or the [index](crate::TaskError::with_index) of an error.
     pub fn name(&self, name: &'static str) -> Insertion<'_, 'c, 'env> {
         Insertion {
             scope: self,

@@ -141,7 +141,8 @@ impl<'c, 'env, D: Datum> Recorder<'c, 'env, D> {
         self.name("task").task(accesses, body);
     }
 
-    /// Names the next task, for errors.
+    /// Names the next task. Errors and traces call it by this name and its number among all tasks that the
+    /// program inserts, counted from 0.
     pub fn name(&self, name: &'static str) -> Inserting<'_, 'c, 'env, D> {
         Inserting {
             recorder: self,
