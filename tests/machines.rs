@@ -344,6 +344,12 @@ fn a_wrong_file_of_costs_is_refused_with_key_line_and_what_is_allowed() {
             assert!(wrong.contains(word), "{to}: no {word:?} in {wrong}");
         }
     }
+    // It said "EOF while parsing a value".
+    for empty in ["", "\n \n"] {
+        let wrong = CostFile::parse(empty).unwrap_err().to_string();
+        let says = "file is empty (must be an object of JSON, as the example calibrate writes it)";
+        assert_eq!(wrong, says);
+    }
     let nowhere = CostFile::read("nowhere.json".as_ref())
         .unwrap_err()
         .to_string();

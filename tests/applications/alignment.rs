@@ -417,7 +417,8 @@ fn two_records_are_aligned_and_printed() {
 #[test]
 fn a_malformed_file_is_one_clear_error() {
     let malformed = [
-        ("empty", "", "Is the file empty?"),
+        ("empty", "", "holds 0 records, must hold 2"),
+        ("blank", "\n\n", "holds 0 records, must hold 2"),
         ("text", "ACGT\n", "'>'"),
         ("one", ">a\nACGT\n", "holds 1 records"),
         ("three", ">a\nA\n>b\nC\n>c\nG\n", "holds 3 records"),

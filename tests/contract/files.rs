@@ -42,6 +42,38 @@ fn a_file_that_cannot_be_factored_is_status_1_with_its_kind() {
     assert!(not_finite.2.contains("(2, 1)"), "{}", not_finite.2);
 }
 
+/// The shape alone was told, as if it had been asked for by a flag.
+#[test]
+fn a_shape_that_an_example_has_no_use_for_is_told_with_its_file() {
+    let shaped = |name: &str, shape: String| {
+        let banner = "%%MatrixMarket matrix coordinate real general";
+        written(name, &format!("{banner}\n{shape} 1\n1 1 4\n"))
+    };
+    let endless = shaped("endless.mtx", format!("{0} {0}", usize::MAX));
+    let wide = shaped("wide.mtx", "2 3".into());
+    let tall = shaped("tall_side.mtx", "3 1".into());
+    let one = shaped("one.mtx", "1 1".into());
+    for (example, flags, file) in [
+        ("cholesky", &["--input", &*endless][..], &endless),
+        ("lu", &["--input", &endless], &endless),
+        ("qr", &["--input", &endless], &endless),
+        ("solve", &["--input", &endless], &endless),
+        ("least_squares", &["--input", &endless], &endless),
+        ("inverse", &["--input", &endless], &endless),
+        ("cholesky", &["--input", &wide], &wide),
+        ("inverse", &["--input", &wide], &wide),
+        ("solve", &["--input", &wide, "--method", "lu"], &wide),
+        ("solve", &["--input", &one, "--rhs", &tall], &tall),
+    ] {
+        let ended = run(example, &[flags, &["--json"]].concat());
+        assert_eq!(ended.object()["error"]["kind"], "wrong_shape", "{example}");
+        let line = ended.error_line();
+        let begins = line.starts_with(&format!("{file}: "));
+        let once = line.matches(&**file).count() == 1;
+        assert!(begins && once, "{example}: {line}");
+    }
+}
+
 /// Four examples had four words for it.
 #[test]
 fn what_cannot_be_written_has_one_name() {

@@ -16,6 +16,10 @@ pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
     let malformed = |text: String| Failure::malformed_input(format!("{}: {text}", path.display()));
     let unread = |error| Failure::input_unreadable(path, error);
     let bytes = std::fs::read(path).map_err(unread)?;
+    let wrong = |n: usize| malformed(format!("holds {n} records, must hold 2"));
+    if bytes.trim_ascii().is_empty() {
+        return Err(wrong(0));
+    }
     let mut reader =
         parse_fastx_reader(&bytes[..]).map_err(|error| malformed(error.to_string()))?;
     let mut sequences = Vec::new();
@@ -43,9 +47,7 @@ pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
         sequences.push(sequence);
     }
     let n = sequences.len();
-    sequences
-        .try_into()
-        .map_err(|_| malformed(format!("holds {n} records, must hold 2")))
+    sequences.try_into().map_err(|_| wrong(n))
 }
 
 /// A random sequence of `n` nucleotides and a relative of it: one symbol in ten replaced, and now

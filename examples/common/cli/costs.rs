@@ -358,6 +358,11 @@ impl CostFile {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn parse(text: &str) -> Result<CostFile, WrongCosts> {
+        if text.trim().is_empty() {
+            let text =
+                "file is empty (must be an object of JSON, as the example calibrate writes it)";
+            return Err(WrongCosts(text.into()));
+        }
         let mut reader = serde_json::Deserializer::from_str(text);
         let read = serde_path_to_error::deserialize(&mut reader);
         let costs = read.map_err(|error| WrongCosts(error.to_string()))?;

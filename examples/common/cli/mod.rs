@@ -103,6 +103,8 @@ pub struct Failure {
     kind: String,
     index: Option<u64>,
     message: String,
+    /// Whether the message begins with a file's name.
+    is_of_file: bool,
 }
 
 impl Failure {
@@ -113,6 +115,7 @@ impl Failure {
             kind: kind.into(),
             index: None,
             message: message.into(),
+            is_of_file: false,
         }
     }
 
@@ -134,12 +137,22 @@ impl Failure {
         Failure::new("malformed_input", message)
     }
 
-    /// The same, said of a file.
+    /// The same, said of a file, unless it was said of one before.
     pub fn about(self, path: &Path) -> Self {
+        let message = match self.is_of_file {
+            true => self.message,
+            false => format!("{}: {}", path.display(), self.message),
+        };
         Failure {
-            message: format!("{}: {}", path.display(), self.message),
+            message,
+            is_of_file: true,
             ..self
         }
+    }
+
+    /// Whether a matrix has a shape of which nothing can be made.
+    pub fn is_of_shape(&self) -> bool {
+        self.kind == "wrong_shape"
     }
 
     /// A file that cannot be written.

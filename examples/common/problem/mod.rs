@@ -147,14 +147,19 @@ pub fn by_precision<Own: Args>(
     work: impl InAnyPrecision,
 ) -> Result<(), Failure> {
     use cli::settings::Precision;
-    match settings.precision {
+    let done = match settings.precision {
         Some(Precision::F32) => work.run::<f32>(),
         Some(Precision::F64) => work.run::<f64>(),
         Some(Precision::C32) => work.run::<c32>(),
         Some(Precision::C64) => work.run::<c64>(),
         None if work.file().is_some_and(|file| file.header().is_complex()) => work.run::<c64>(),
         None => work.run::<f64>(),
-    }
+    };
+    done.map_err(|failure| match &settings.input {
+        // It is the file that says the shape.
+        Some(file) if failure.is_of_shape() => failure.about(file),
+        _ => failure,
+    })
 }
 
 /// The kernels' library; what this build does not have was refused with the command line.
@@ -206,7 +211,12 @@ impl From<LinalgError> for Failure {
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Failure::new(error.kind(), error.to_string())
+        let reason = error.reason();
+        let text = match error.line() {
+            Some(line) => format!("line {line}: {reason}"),
+            None => reason.to_string(),
+        };
+        Failure::new(error.kind(), text).about(error.file().as_ref())
     }
 }
 

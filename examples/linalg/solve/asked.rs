@@ -55,7 +55,12 @@ impl Asked {
                 (settings.m.unwrap_or(n), n)
             }
         };
-        let (nrhs, kind) = (columns(sides, m)?, own.kind((m, n)));
+        let of_sides = |failure: Failure| match &own.rhs {
+            Some(path) => failure.about(path),
+            None => failure,
+        };
+        let nrhs = columns(sides, m).map_err(of_sides)?;
+        let kind = own.kind((m, n));
         let hermitian = match file {
             Some(file) => is_hermitian(file),
             None => own.generated.is_hermitian(kind),
