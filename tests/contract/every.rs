@@ -612,9 +612,12 @@ fn a_plan_is_told_of_ranks_that_this_machine_would_not_start() {
     assert!(wrong.is_a_bad_argument().contains("81 ranks"));
 }
 
-/// It said "invalid digit found in string", of -1 too.
+/// It said "invalid digit found in string", of -1 too, and "number too large to fit in target type".
 #[test]
 fn what_is_no_number_is_refused_with_what_would_be_one() {
+    let [large, small] = ["99999999999999999999", "-99999999999999999999"];
+    let largest = format!("must be at most {}", u64::MAX);
+    let of_rank = format!("{large} is not in 0..={}", u32::MAX);
     for (flag, value, allowed) in [
         ("--n", "-1", "must be a whole number, 0 or more"),
         ("--n", "1e3", "must be a whole number"),
@@ -625,6 +628,14 @@ fn what_is_no_number_is_refused_with_what_would_be_one() {
         ("--silence", "x", "must be a whole number"),
         ("--condition", "x", "must be a number"),
         ("--condition", "", "must be a number"),
+        ("--n", large, &largest),
+        ("--n", small, "must be a whole number, 0 or more"),
+        ("--nb", large, &largest),
+        ("--seed", large, &largest),
+        ("--silence", large, &largest),
+        ("--rank", large, &of_rank),
+        ("--levels", large, &format!("{large} is not in 1..=2")),
+        ("--levels", small, &format!("{small} is not in 1..=2")),
     ] {
         let refused = run("cholesky", &[&format!("{flag}={value}")]);
         let line = refused.is_a_bad_argument();

@@ -6,6 +6,7 @@
 use super::outputs::Outputs;
 use super::{Example, Failure};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::port::MANY_INSIDE;
@@ -433,6 +434,33 @@ pub(super) fn number_meant(fault: &(dyn Error + 'static), value: &str) -> Option
     }
 }
 
+/// The same error, but of a number that no type holds with the range that its flag tells of a smaller one.
+fn with_range(error: clap::Error, command: &mut clap::Command) -> clap::Error {
+    use IntErrorKind::{NegOverflow, PosOverflow};
+    let fault = error.source().and_then(|fault| fault.downcast_ref());
+    let kind = fault.map(ParseIntError::kind);
+    let [flag, value] =
+        [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|of| error.get(of));
+    let (
+        Some(PosOverflow | NegOverflow),
+        Some(ContextValue::String(flag)),
+        Some(ContextValue::String(value)),
+    ) = (kind, flag, value)
+    else {
+        return error;
+    };
+    let largest = i64::MAX.to_string();
+    let name = flag.split(' ').next().unwrap_or_default();
+    let tried = command.try_get_matches_from_mut(["", &format!("{name}={largest}")]);
+    let refused = tried.err();
+    let allowed = match refused.as_ref().and_then(Error::source) {
+        Some(range) => range.to_string().replace(&largest, value),
+        None => format!("must be at most {}", u64::MAX),
+    };
+    let text = format!("invalid value '{value}' for '{flag}': {allowed}");
+    command.error(clap::error::ErrorKind::ValueValidation, text)
+}
+
 impl<Own: Args> Settings<Own> {
     /// Reads a command line; its first word is the program's name.
     pub(super) fn read<W: Into<OsString>>(
@@ -475,7 +503,8 @@ fn honoured(
     for flag in shared.get_arguments().map(|flag| flag.get_id().as_str()) {
         command = command.mut_arg(flag, |arg| arg.hide(!honours(flag)));
     }
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(words);
+    let matches = matches.map_err(|error| with_range(error, &mut command))?;
     let given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
     let flags = shared.get_arguments().map(|flag| flag.get_id().as_str());
     if let Some(flag) = flags.into_iter().find(|flag| given(flag) && !honours(flag)) {
