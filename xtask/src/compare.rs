@@ -257,6 +257,19 @@ mod tests {
         );
     }
 
+    /// Of the shares of several parts the sum is told, which may be a last digit above 1.
+    #[test]
+    fn shares_that_are_all_but_for_rounding_are_all() {
+        for (told, expected) in [(0.9, 0.9), (1.0, 1.0), (1.0 + f64::EPSILON, 1.0)] {
+            let trace = json!({
+                "graph": "row", "verdict": "so", "seconds": 2.0, "area_seconds": 0.5,
+                "path_seconds": 0.5, "workers": 1, "shares": { "Cell": told },
+            });
+            let graphs = graphs(&json!({ "trace": [trace] })).unwrap();
+            assert_eq!(graphs[0].time("Cell"), 2.0 * expected, "{told}");
+        }
+    }
+
     /// Differences of them were told as percent.
     #[test]
     fn numbers_that_cannot_be_meant_are_refused_by_field() {
@@ -266,6 +279,7 @@ mod tests {
             ("area_seconds", -0.5),
             ("workers", 1e300),
             ("Cell", -0.5),
+            ("Cell", 1.001),
             ("Cell", 1e300),
         ] {
             let mut trace = json!({
