@@ -29,6 +29,8 @@ mod kernels;
 mod line;
 #[path = "calibrate/messages.rs"]
 mod messages;
+#[path = "calibrate/quantile.rs"]
+mod quantile;
 #[path = "ping_pong/rally.rs"]
 #[allow(dead_code, reason = "ping_pong sets a table of its own")]
 mod rally;
@@ -263,8 +265,10 @@ impl Bench<'_> {
     fn samples<T: Scalar>(&self) -> Result<Samples, Failure> {
         let mut samples = Samples::default();
         for pass in 0..self.own.passes {
+            // One process starts new workers for each; ranks that there are stay as warm as they are.
+            let is_cold = pass == 0 || self.runtime.n_ranks() == 1;
             for stage in self.stages() {
-                let more = self.on(stage, |runtime| self.pass::<T>(pass == 0, runtime))?;
+                let more = self.on(stage, |runtime| self.pass::<T>(is_cold, runtime))?;
                 samples.extend(more);
             }
         }

@@ -4,6 +4,8 @@
 mod ends;
 #[path = "../examples/calibrate/line.rs"]
 mod line;
+#[path = "../examples/calibrate/quantile.rs"]
+mod quantile;
 
 use common::cli::costs;
 use costs::{Asked, CostFile, Kernel, Network, Numa, Overhead, Pace, Takes};
@@ -15,6 +17,7 @@ use dataflow::simulate::{Cluster, Machine, MessageCosts, Played, Weather};
 use dataflow::trace::Span;
 use ends::end;
 use line::Line;
+use quantile::{lower_median, quantile};
 use std::time::Duration;
 
 /// Tasks by number, what leads from which to which, and how many ranks they are dealt out to.
@@ -500,6 +503,21 @@ fn what_is_fixed_of_a_time_does_not_grow_with_operations() {
     assert_eq!((time(0.0), time(1000.0), time(2000.0)), (200, 500, 800));
     let wrong = CostFile::parse(&text(501.0)).unwrap_err().to_string();
     assert!(wrong.contains("a part of the `nanoseconds`"), "{wrong}");
+}
+
+/// A pause of the machine in one of two first bodies was what each simulated worker began with.
+#[test]
+fn one_first_body_of_two_that_was_paused_is_not_what_the_first_take() {
+    assert_eq!(quantile([0.1, 4.7], 0.5), 2.4);
+    for (cold, expected) in [
+        (&[][..], 0.0),
+        (&[4.7], 4.7),
+        (&[4.7, 0.1], 0.1),
+        (&[0.1, 4.7, 0.2], 0.2),
+        (&[4.7, 0.2, 0.3, 0.1], 0.2),
+    ] {
+        assert_eq!(lower_median(cold), expected, "{cold:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! and for bytes. A ball that flies to and fro stays in caches; tiles come from bodies that have filled these.
 
 use super::line::Line;
-use super::taken::{Graph, Taken, quantile};
+use super::quantile::quantile;
+use super::taken::{Graph, Taken};
 use common::cli::Failure;
 use common::cli::costs::Overhead;
 use dataflow::Runtime;

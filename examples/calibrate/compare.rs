@@ -1,9 +1,9 @@
 //! Compare: runs on this machine beside their simulation.
 
 use super::Bench;
+use super::quantile::quantile;
 use super::samples::{Run, Samples};
 use super::stage::Stage;
-use super::taken::quantile;
 use super::work::{Instance, Routine, Shape};
 use common::cli::costs::CostFile;
 use common::cli::settings;

@@ -44,12 +44,13 @@ pub fn shapes(orders: &[usize], matrices: &[usize]) -> Vec<(usize, usize)> {
 
 impl Bench<'_> {
     /// What the bodies of a routine take in some runs, by their classes; nothing on other ranks than the
-    /// first. In the `first` pass what is cold, too. And what is between them, where ranks have one worker.
+    /// first. Of workers that are cold what their first take, too. And what is between them, where ranks
+    /// have one worker.
     pub fn kernels<T: Scalar>(
         &self,
         routine: Routine,
         shape: Shape,
-        is_first: bool,
+        is_cold: bool,
         runtime: &Runtime,
     ) -> Result<(Vec<(Of, Taken)>, Between), Failure> {
         let stage = Stage::of(runtime);
@@ -67,7 +68,7 @@ impl Bench<'_> {
             let traces = runtime.traces()?.into_iter();
             for trace in traces.filter(|trace| trace.name == graph.name) {
                 match round {
-                    0 if is_first => note_cold(&trace, &mut taken),
+                    0 if is_cold => note_cold(&trace, &mut taken),
                     0 => {}
                     _ => note_warm(&trace, &graph, &mut taken),
                 }

@@ -9,9 +9,9 @@
 
 use super::ends::end;
 use super::line::Line;
+use super::quantile::quantile;
 use super::rally::Game;
 use super::space::{Ball, PingPong};
-use super::taken::quantile;
 use common::cli::Failure;
 use common::cli::costs::{Network, Overhead};
 use dataflow::core::rank::Rank;

@@ -46,9 +46,9 @@ impl Samples {
 const COMPARED: usize = 5;
 
 impl Bench<'_> {
-    /// Once all on a stage: the kernels of each routine, and the runs with which they are compared. On other
-    /// ranks than the first kernels are not told.
-    pub fn pass<T: Scalar>(&self, is_first: bool, runtime: &Runtime) -> Result<Samples, Failure> {
+    /// Once all on a stage, whose workers may be cold: the kernels of each routine, and the runs with which
+    /// they are compared. On other ranks than the first kernels are not told.
+    pub fn pass<T: Scalar>(&self, is_cold: bool, runtime: &Runtime) -> Result<Samples, Failure> {
         tracing(runtime, false);
         let mut samples = Samples::default();
         let stage = Stage::of(runtime);
@@ -57,7 +57,7 @@ impl Bench<'_> {
             for (n, nb) in shapes(&self.own.orders, &self.own.matrices) {
                 let shape = Shape { n, nb, grid };
                 if !self.own.keep && routine.suits(stage.n_ranks) {
-                    let (more, between) = self.kernels::<T>(routine, shape, is_first, runtime)?;
+                    let (more, between) = self.kernels::<T>(routine, shape, is_cold, runtime)?;
                     samples.between.extend(between);
                     for (of, taken) in more {
                         // Both ways of LU have updates, which are the same.

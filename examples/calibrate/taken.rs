@@ -1,6 +1,7 @@
 //! Taken: what bodies of a class took, and the graph whose tasks they were.
 
 use super::line::Line;
+use super::quantile::{lower_median, quantile};
 use super::work::Hear;
 use common::cli::Failure;
 use common::cli::costs::{Kernel, Takes};
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 pub struct Taken {
     /// With their operations, by runs; without the first run of a pass.
     warm: Vec<Vec<(f64, f64)>>,
-    /// The first on each worker in the first run of all.
+    /// The first on each worker, in first runs.
     cold: Vec<f64>,
 }
 
@@ -111,18 +112,8 @@ impl Taken {
                 flops: (!is_fixed).then_some(flops),
             },
             spread,
-            cold_nanoseconds: Some(quantile(self.cold.iter().copied(), 0.5)),
+            cold_nanoseconds: Some(lower_median(&self.cold)),
             ..Kernel::default()
         }
     }
-}
-
-/// Below which there is such a share of the numbers, between two of them in proportion; 0 of none.
-pub fn quantile(numbers: impl IntoIterator<Item = f64>, share: f64) -> f64 {
-    let mut numbers: Vec<f64> = numbers.into_iter().collect();
-    numbers.sort_by(f64::total_cmp);
-    let at = share * numbers.len().saturating_sub(1) as f64;
-    let near = |place: f64| numbers.get(place as usize).copied().unwrap_or(0.0);
-    let rest = at - at.floor();
-    (1.0 - rest) * near(at.floor()) + rest * near(at.ceil())
 }
