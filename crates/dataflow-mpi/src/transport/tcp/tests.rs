@@ -2,9 +2,12 @@
 
 use super::frame::{CONTROL, FrameHeader, FrameKind, PART};
 use super::incoming::{Incoming, Stopped};
+use super::mesh::{Control, Guest, Hello};
 use super::outgoing::Outgoing;
-use super::{Mesh, Tcp, Token};
+use super::{Link, Mesh, Peer, Tcp, Token};
 use crate::bell::Bell;
+use crate::host::{Host, Machine, Thread};
+use crate::sync::{Mutex, lock};
 use crate::transport::delicate::Delicate;
 use crate::transport::{Event, Load, Room, Transport};
 use dataflow_core::port::{Heap, Memory};
@@ -12,7 +15,8 @@ use dataflow_core::rank::Rank;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LONGEST: usize = 4 << 20;
@@ -422,4 +426,260 @@ fn ranks_may_be_patient_and_silent_for_ever() {
         assert!(start.elapsed() < Duration::from_secs(10), "nothing came");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A host whose time passes when a test says so.
+pub struct HandClock {
+    now: Mutex<Duration>,
+    machine: Arc<Machine>,
+}
+
+impl HandClock {
+    /// So much time passes.
+    pub fn pass(&self, time: Duration) -> Duration {
+        let mut now = lock(&self.now);
+        *now += time;
+        *now
+    }
+}
+
+impl Host for HandClock {
+    fn now(&self) -> Duration {
+        *lock(&self.now)
+    }
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.machine.bell()
+    }
+
+    fn start(
+        &self,
+        name: String,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> Result<Box<dyn Thread>, String> {
+        self.machine.start(name, body)
+    }
+}
+
+/// A rank that is connected to nobody yet, of so many that are connected when one speaks, and its clock.
+pub fn alone(rank: u32, n_ranks: usize) -> (Tcp, Arc<HandClock>) {
+    let clock = Arc::new(HandClock {
+        now: Mutex::new(Duration::from_secs(1000)),
+        machine: Machine::new(),
+    });
+    let mut mesh = Mesh::new(Rank(rank), n_ranks, Token::random().unwrap());
+    mesh.host = clock.clone();
+    mesh.acquainted_ranks = 0;
+    mesh.log = |_| {};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    (Tcp::new(&mesh, listener).unwrap(), clock)
+}
+
+/// Two ends of a connection; the first never blocks.
+pub fn pair() -> (mio::net::TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    // A word that never comes fails the test.
+    there
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let (here, _) = listener.accept().unwrap();
+    here.set_nonblocking(true).unwrap();
+    (mio::net::TcpStream::from_std(here), there)
+}
+
+/// The other end of a new connection to a rank.
+pub fn connected(tcp: &mut Tcp, rank: usize) -> TcpStream {
+    let (mut here, there) = pair();
+    tcp.watch.add(rank, &mut here).unwrap();
+    tcp.connect(rank, here);
+    there
+}
+
+/// A control message as it crosses.
+pub fn framed(control: &Control) -> Vec<u8> {
+    let told = control.encode();
+    [header(FrameKind::Control, 0, told.len()), told].concat()
+}
+
+/// What is said next by control.
+pub fn told(stream: &mut TcpStream) -> Option<Control> {
+    let mut header = [0; FrameHeader::BYTES];
+    stream.read_exact(&mut header).unwrap();
+    let header = FrameHeader::decode(&header, LONGEST).unwrap();
+    assert_eq!(header.kind, FrameKind::Control);
+    let mut told = vec![0; header.length];
+    stream.read_exact(&mut told).unwrap();
+    Control::decode(&told)
+}
+
+/// Whoever knows the token may be the wrong rank, of another job, or look for somebody else.
+#[test]
+fn of_those_that_prove_themselves_only_a_rank_that_is_awaited_and_looks_for_this_one_is_let_in() {
+    let all = (0..6).flat_map(|rank| (0..4).map(move |called| (rank, called)));
+    for (rank, called, n_ranks) in all.flat_map(|(a, b)| (3..6).map(move |n| (a, b, n))) {
+        let hello = Hello {
+            rank: Rank(rank),
+            called: Rank(called),
+            n_ranks,
+            listens: "127.0.0.1:9".parse().unwrap(),
+        };
+        let refused = match (rank, called) {
+            _ if n_ranks != 4 => Some(Control::Ranks(4)),
+            (_, called) if called != 1 => Some(Control::Taken(Rank(called))),
+            (2 | 3, _) => None,
+            _ => Some(Control::Taken(Rank(rank))),
+        };
+        let (mut tcp, _) = alone(1, 4);
+        let comes = |tcp: &mut Tcp| {
+            let ((mut stream, there), address) = (pair(), "127.0.0.1:7".parse().unwrap());
+            tcp.watch.add(4, &mut stream).unwrap();
+            tcp.place(Guest {
+                hello,
+                stream,
+                address,
+            });
+            there
+        };
+        let mut there = comes(&mut tcp);
+        assert_eq!(
+            (2..4).any(|rank| tcp.is_open(rank)),
+            refused.is_none(),
+            "{hello:?}"
+        );
+        if let Some(expected) = refused {
+            assert_eq!(told(&mut there), Some(expected), "{hello:?}");
+            continue;
+        }
+        let second = told(&mut comes(&mut tcp));
+        assert_eq!(second, Some(Control::Taken(Rank(rank))), "{hello:?}");
+        tcp.say(Rank(rank), &Control::Ready);
+        assert_eq!(told(&mut there), Some(Control::Ready), "the first stays");
+    }
+}
+
+/// Waits until bytes have come, or the end of the connection, that were not read.
+fn wait_for_bytes(tcp: &mut Tcp, rank: u32) {
+    let Some(Link::Open(socket)) = tcp
+        .connection(Rank(rank))
+        .map(|connection| &connection.link)
+    else {
+        panic!("no connection to rank {rank}")
+    };
+    while socket.peek(&mut [0]).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+/// Nobody was woken to hear what it had said before, nor that it was lost.
+#[test]
+fn what_a_rank_said_is_heard_when_nothing_can_be_written_to_it_any_more() {
+    let (packet, data) = (
+        header(FrameKind::Packet, 0, 1),
+        header(FrameKind::Last, 7, 1),
+    );
+    for (said, reason) in [
+        (&packet, "it closed its connection"),
+        (&data, "its data have no room"),
+    ] {
+        let (mut tcp, _) = alone(0, 2);
+        let mut there = connected(&mut tcp, 1);
+        assert!(tcp.watch.take_readable(1).is_some() && tcp.watch.take_writable(1));
+        there.write_all(&[said, &[5][..]].concat()).unwrap();
+        wait_for_bytes(&mut tcp, 1);
+        if said == &data {
+            tcp.read(1);
+            assert!(tcp.connection(Rank(1)).unwrap().waits);
+        }
+        let Some(Link::Open(socket)) = tcp.connection(Rank(1)).map(|known| &known.link) else {
+            panic!("no connection")
+        };
+        socket.shutdown(Shutdown::Write).unwrap();
+        (0..2).for_each(|_| tcp.send(Rank(1), vec![1]));
+        // Without a look at the sockets: what was there before is not told of again.
+        tcp.visit();
+        tcp.events
+            .retain(|event| !matches!(event, Event::Part { .. }));
+        if said == &packet {
+            let first = tcp.events.pop_front();
+            assert!(matches!(first, Some(Event::Packet { bytes, .. }) if bytes == [5]));
+        }
+        let Some(Event::Lost(Rank(1), told)) = tcp.events.pop_front() else {
+            panic!("{reason}: nobody is lost")
+        };
+        let begins = told.starts_with(reason) && told.contains("(writing to it failed: ");
+        assert!(begins, "{told}");
+        assert!(tcp.events.is_empty() && matches!(tcp.peers[1], Peer::Lost));
+    }
+}
+
+#[test]
+fn the_last_words_of_a_rank_are_heard_before_its_end() {
+    let (mut tcp, _) = alone(1, 3);
+    let mut there = connected(&mut tcp, 0);
+    let last = Control::Lost(Rank(2), "it has ended".into());
+    there.write_all(&framed(&last)).unwrap();
+    drop(there);
+    while !matches!(tcp.peers[0], Peer::Lost) {
+        tcp.watch.look();
+        tcp.visit();
+    }
+    assert_eq!(tcp.controls.pop_front(), Some((Rank(0), last)));
+}
+
+/// A socket that is closed with bytes unread takes back what it sent: its last words were lost.
+#[test]
+fn what_has_left_reaches_the_other_rank_though_not_all_that_it_said_was_heard() {
+    let (mut tcp, _) = alone(0, 2);
+    let mut there = connected(&mut tcp, 1);
+    there.write_all(&[0; 100]).unwrap();
+    wait_for_bytes(&mut tcp, 1);
+    let (length, mut n_left) = (64 << 10, 0);
+    loop {
+        tcp.send(Rank(1), vec![1; length]);
+        let left = tcp.events.drain(..);
+        match left.filter(|event| matches!(event, Event::Sent(_))).count() {
+            0 => break, // the socket is full
+            left => n_left += left,
+        }
+    }
+    let ends = std::thread::spawn(move || drop(tcp));
+    let mut heard = Vec::new();
+    there.read_to_end(&mut heard).unwrap();
+    drop(there);
+    ends.join().unwrap();
+    let least = n_left * (FrameHeader::BYTES + length);
+    assert!(
+        n_left > 0 && heard.len() >= least,
+        "{} of {least} bytes",
+        heard.len()
+    );
+}
+
+/// A rank that was told to call and does not would be waited for without end.
+#[test]
+fn who_does_not_call_within_its_time_is_lost_and_not_before() {
+    let (mut tcp, clock) = alone(1, 3);
+    let mut leader = connected(&mut tcp, 0);
+    tcp.send(Rank(2), vec![1]);
+    assert_eq!(told(&mut leader), Some(Control::Ask(Rank(2))));
+    let (now, until) = (tcp.now(), tcp.wakes().unwrap());
+    assert_eq!(until, now + tcp.reach());
+    let lost = |tcp: &mut Tcp| {
+        tcp.visit();
+        let lost = tcp
+            .events
+            .iter()
+            .find(|event| matches!(event, Event::Lost(..)));
+        lost.map(|event| format!("{event:?}"))
+    };
+    clock.pass(until - now);
+    assert_eq!(lost(&mut tcp), None);
+    clock.pass(Duration::from_nanos(1));
+    let lost = lost(&mut tcp).unwrap_or_default();
+    assert!(
+        lost.contains("rank 1 cannot reach it at no address: it did not call"),
+        "{lost}"
+    );
+    assert_eq!(tcp.wakes(), None);
 }

@@ -341,6 +341,35 @@ mod tests {
         }
     }
 
+    /// A rank would call for ever a rank 0 that is not there, or that says nothing.
+    #[test]
+    fn a_call_ends_when_its_time_is_over_and_says_why_it_came_to_nothing() {
+        let (silent, closed) = (listener(), listener());
+        let [refused, unanswered] = [&closed, &silent].map(|listener| call(&[listener]));
+        drop(closed);
+        let is_tried = |call: &MeshCall, _: &Called| match call.state {
+            CallState::Pausing { until } => until > Duration::ZERO,
+            CallState::Connecting { .. } => false,
+            CallState::Talking { .. } => true,
+        };
+        for (mut call, reason) in [
+            (refused, "Connection refused"),
+            (unanswered, "it is there, and has not answered"),
+        ] {
+            let until = call.until;
+            go_until(&mut call, Duration::ZERO, is_tried);
+            let called = go_until(&mut call, until, |_, _| true);
+            assert!(matches!(called, Called::Not), "{reason}");
+            let later = until + Duration::from_nanos(1);
+            let mut gone_on = (0..1000).map(|_| go_until(&mut call, later, |_, _| true));
+            let ended = gone_on.find(|called| !matches!(called, Called::Not));
+            let Some(Called::Failed(CallRefused::Now(told))) = ended else {
+                panic!("{reason}: it goes on calling")
+            };
+            assert!(told.contains(reason), "{told}");
+        }
+    }
+
     /// The host was taken for one that had ended, and the rank ended too.
     #[test]
     fn a_call_that_decides_waits_behind_a_crowd_for_as_long_as_the_system_does() {

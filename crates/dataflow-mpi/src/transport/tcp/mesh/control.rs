@@ -148,4 +148,21 @@ mod tests {
             prop_assert_eq!(Control::decode(&control.encode()), Some(control));
         }
     }
+
+    /// Who hears of a longer one gives up the connection.
+    #[test]
+    fn a_text_of_any_length_is_cut_to_what_a_control_message_holds() {
+        for letter in ["e", "\u{e9}", "\u{1f980}"] {
+            for n in (0..2 * CONTROL).step_by(7).chain(CONTROL - 8..CONTROL + 1) {
+                let text = letter.repeat(n);
+                let told = Control::Lost(Rank(3), text.clone()).encode();
+                assert_eq!(told.len(), (5 + text.len()).min(CONTROL), "{n} of {letter}");
+                let Some(Control::Lost(Rank(3), heard)) = Control::decode(&told) else {
+                    panic!("{n} of {letter}: {told:?}")
+                };
+                let whole = heard.trim_end_matches(char::REPLACEMENT_CHARACTER);
+                assert!(text.starts_with(whole) && whole.len() + 4 > told.len() - 5);
+            }
+        }
+    }
 }

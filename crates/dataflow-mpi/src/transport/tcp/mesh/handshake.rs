@@ -233,3 +233,60 @@ impl Callee {
         Ok(Some(Hello::decode(&hello)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::tcp::tests::pair;
+
+    /// What a host says of a caller that has heard its answer and makes this proof of it.
+    fn heard(
+        token: &Token,
+        prove: impl Fn(&[u8], [u8; 32], [u8; PROOF]) -> [u8; PROOF],
+    ) -> Result<Hello, String> {
+        let (mut here, mut there) = pair();
+        let hello = Hello {
+            rank: Rank(1),
+            called: Rank(0),
+            n_ranks: 2,
+            listens: "127.0.0.1:9".parse().unwrap(),
+        };
+        let hello = hello.encode([3; 32]);
+        let mut callee = Callee::new().unwrap();
+        there.write_all(&hello).unwrap();
+        let mut answer = [0; ANSWER];
+        while !callee.answered {
+            assert_eq!(callee.go(token, &mut here), Ok(None));
+        }
+        there.read_exact(&mut answer).unwrap();
+        let mut rest = &answer[8..];
+        let (nonce, proof) = (take(&mut rest), take(&mut rest));
+        let proof = prove(&hello, nonce, proof);
+        there.write_all(&[&[1], &proof[..]].concat()).unwrap();
+        loop {
+            if let Some(hello) = callee.go(token, &mut here)? {
+                return Ok(hello);
+            }
+        }
+    }
+
+    /// A stranger that sends back what the host has proved knows nothing of the token.
+    #[test]
+    fn a_proof_is_worth_nothing_of_another_role_door_or_hello() {
+        let token = Token::random().unwrap();
+        let own = |hello: &[u8], nonce: [u8; 32], _| token.proof(&[CALLERS, hello, &nonce]);
+        assert_eq!(heard(&token, own).map(|hello| hello.rank), Ok(Rank(1)));
+        let refused = Err("it does not know the token".to_string());
+        assert_eq!(heard(&token, |_, _, hosts| hosts), refused);
+        let elsewhere = |hello: &[u8], _: [u8; 32], _| token.proof(&[CALLERS, hello, &[0; 32]]);
+        assert_eq!(heard(&token, elsewhere), refused);
+        for at in 0..HELLO {
+            let other = |hello: &[u8], nonce: [u8; 32], _| {
+                let mut hello = hello.to_vec();
+                hello[at] ^= 1;
+                token.proof(&[CALLERS, &hello, &nonce])
+            };
+            assert_eq!(heard(&token, other), refused, "byte {at} of the hello");
+        }
+    }
+}

@@ -191,3 +191,91 @@ impl<'a> Joiner<'a> {
         (self.tcp.mesh.log)(&text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::tcp::tests::{alone, connected, told};
+
+    /// Any rank could send the others off, or end the job.
+    #[test]
+    fn who_joins_heeds_what_rank_0_says_of_all_and_of_another_only_that_it_is_a_mistake() {
+        let of_all = [
+            Control::Beat("it waits".into()),
+            Control::Meet(true),
+            Control::Lost(Rank(2), "it has ended".into()),
+            Control::Go(0, 1),
+            Control::Ready,
+        ];
+        let mistakes = [Control::Ranks(4), Control::Taken(Rank(1))];
+        for (control, is_of_all) in of_all
+            .into_iter()
+            .map(|control| (control, true))
+            .chain(mistakes.map(|control| (control, false)))
+        {
+            for from in [Rank(0), Rank(2)] {
+                let (mut tcp, _) = alone(1, 3);
+                tcp.controls.push_back((from, control.clone()));
+                let mut joiner = Joiner::new(&mut tcp);
+                let heeded = joiner.heed();
+                let has_effect = !matches!(heeded, Ok(false))
+                    || joiner.meets.is_some()
+                    || !joiner.waits.is_empty();
+                assert_eq!(
+                    has_effect,
+                    from == Rank(0) || !is_of_all,
+                    "{control:?} of {from}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rank_0_is_lost_when_it_falls_silent_unless_this_rank_has_slept_or_is_not_heard_yet() {
+        let (mut tcp, clock) = alone(1, 3);
+        let silence = tcp.mesh.silence;
+        tcp.await_link(
+            Rank(0),
+            Link::Awaited {
+                until: Duration::MAX,
+            },
+        );
+        let mut joiner = Joiner::new(&mut tcp);
+        for _ in 0..4 {
+            assert!(joiner.look_for_the_lost(clock.pass(silence / 2)).is_ok());
+        }
+        let _there = connected(joiner.tcp, 0);
+        assert!(joiner.look_for_the_lost(clock.pass(10 * silence)).is_ok());
+        for _ in 0..2 {
+            assert!(joiner.look_for_the_lost(clock.pass(silence / 2)).is_ok());
+        }
+        let lost = joiner.look_for_the_lost(clock.pass(Duration::from_millis(100)));
+        let Err(MeshError::Lost(Rank(0), text)) = lost else {
+            panic!("{:?}", lost.map_err(MeshError::into_error))
+        };
+        assert_eq!(text, "it has been silent for 10.1 s");
+    }
+
+    /// Rank 0 would not know, and this rank would wait for its explanation without end.
+    #[test]
+    fn a_rank_that_cannot_be_reached_is_told_to_rank_0_which_has_a_while_to_explain() {
+        let (mut tcp, clock) = alone(2, 3);
+        let mut leader = connected(&mut tcp, 0);
+        tcp.events.clear();
+        tcp.lose(1, "nobody answers".into());
+        let mut joiner = Joiner::new(&mut tcp);
+        assert!(joiner.look_for_the_lost(clock.pass(Duration::ZERO)).is_ok());
+        let said = Control::Lost(Rank(1), "nobody answers".into());
+        assert_eq!(told(&mut leader), Some(said));
+        assert!(joiner.look_for_the_lost(clock.pass(EXPLANATION)).is_ok());
+        let lost = joiner.look_for_the_lost(clock.pass(Duration::from_nanos(1)));
+        let Err(MeshError::Lost(Rank(1), text)) = lost else {
+            panic!("{:?}", lost.map_err(MeshError::into_error))
+        };
+        assert_eq!(text, "nobody answers");
+        // Of rank 0 there is nobody to explain.
+        joiner.tcp.lose(0, "it closed its connection".into());
+        let lost = joiner.look_for_the_lost(clock.pass(Duration::ZERO));
+        assert!(matches!(lost, Err(MeshError::Lost(Rank(0), _))));
+    }
+}

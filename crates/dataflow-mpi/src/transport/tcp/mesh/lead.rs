@@ -191,3 +191,103 @@ impl<'a, 'i> Leader<'a, 'i> {
         self.say_to_all(&Control::Beat(text));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::tcp::tests::{alone, connected, framed};
+    use std::io::Write;
+
+    /// What somebody was refused for is why the rank that it claims to be has not come.
+    #[test]
+    fn a_rank_that_did_not_come_is_told_with_what_became_of_whoever_said_it_was_it() {
+        let (mut tcp, clock) = alone(0, 4);
+        let _third = connected(&mut tcp, 3);
+        let at = tcp.listens;
+        let stranger = std::thread::spawn(move || {
+            let (mut other, _) = alone(1, 4);
+            other.call(Rank(0), vec![at], Duration::MAX);
+            while !matches!(other.peers[0], Peer::Lost) {
+                other.watch.look();
+                other.visit();
+            }
+        });
+        let mut asked = 0;
+        let mut interrupt = || {
+            asked += 1;
+            // What the stranger said last has come then, and is heard before the time is over.
+            if stranger.is_finished() {
+                clock.pass(Duration::from_secs(601));
+            }
+            (asked > 1000).then(|| (Rank(0), "nobody is late".into()))
+        };
+        let led = Leader::new(&mut tcp, &mut interrupt).lead();
+        let Err(MeshError::Lost(Rank(1), text)) = led else {
+            panic!("{:?}", led.map_err(MeshError::into_error))
+        };
+        let late = "it did not come within 600s (ranks 1, 2 are missing); 127.0.0.1:";
+        assert!(text.starts_with(late), "{text}");
+        let claimed = " said it was it: the token differs: it says that this rank's is not its own";
+        assert!(text.ends_with(claimed), "{text}");
+        stranger.join().unwrap();
+    }
+
+    #[test]
+    fn rank_0_heeds_who_is_ready_and_who_cannot_be_reached() {
+        let (mut tcp, _) = alone(0, 3);
+        tcp.controls
+            .push_back((Rank(2), Control::Beat(String::new())));
+        tcp.controls.push_back((Rank(2), Control::Ready));
+        let mut interrupt = || None;
+        let mut leader = Leader::new(&mut tcp, &mut interrupt);
+        assert!(leader.heed().is_ok());
+        assert_eq!(leader.is_ready, [false, false, true]);
+        for (control, lost, text) in [
+            (Control::Lost(Rank(1), "no way".into()), Rank(1), "no way"),
+            (
+                Control::Go(0, 1),
+                Rank(2),
+                "it said Go(0, 1) while the ranks gathered",
+            ),
+        ] {
+            leader.tcp.controls.push_back((Rank(2), control));
+            let heeded = leader.heed();
+            let told = matches!(&heeded, Err(MeshError::Lost(rank, told)) if *rank == lost && told == text);
+            assert!(told, "{:?}", heeded.map_err(MeshError::into_error));
+        }
+    }
+
+    #[test]
+    fn a_rank_that_falls_silent_is_lost_unless_this_one_has_slept() {
+        let (mut tcp, clock) = alone(0, 3);
+        let mut there = connected(&mut tcp, 1);
+        let silence = tcp.mesh.silence;
+        let mut interrupt = || None;
+        let mut leader = Leader::new(&mut tcp, &mut interrupt);
+        // In steps that are no sleep.
+        for _ in 0..2 {
+            assert!(leader.look_for_the_lost(clock.pass(silence / 2)).is_ok());
+        }
+        // It says something.
+        there
+            .write_all(&framed(&Control::Beat(String::new())))
+            .unwrap();
+        while leader.tcp.controls.is_empty() {
+            leader.tcp.watch.look();
+            leader.tcp.visit();
+        }
+        for _ in 0..2 {
+            assert!(leader.look_for_the_lost(clock.pass(silence / 2)).is_ok());
+        }
+        // This rank has not listened for long, and listens again.
+        assert!(leader.look_for_the_lost(clock.pass(10 * silence)).is_ok());
+        for _ in 0..2 {
+            assert!(leader.look_for_the_lost(clock.pass(silence / 2)).is_ok());
+        }
+        let lost = leader.look_for_the_lost(clock.pass(Duration::from_millis(100)));
+        let Err(MeshError::Lost(Rank(1), text)) = lost else {
+            panic!("{:?}", lost.map_err(MeshError::into_error))
+        };
+        assert_eq!(text, "it has been silent for 10.1 s");
+    }
+}
