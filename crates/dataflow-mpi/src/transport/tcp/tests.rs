@@ -4,15 +4,17 @@ use super::frame::{CONTROL, FrameHeader, FrameKind, PART};
 use super::incoming::{Incoming, Stopped};
 use super::mesh::{Control, Guest, Hello};
 use super::outgoing::Outgoing;
+use super::watch::Readable;
 use super::{Link, Mesh, Peer, Tcp, Token};
 use crate::bell::Bell;
 use crate::host::{Host, Machine, Thread};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::transport::delicate::Delicate;
 use crate::transport::{Event, Load, Room, Transport};
-use dataflow_core::port::{Heap, Memory};
+use dataflow_core::port::{Cargo, Head, Heap, Memory};
 use dataflow_core::rank::Rank;
 use proptest::prelude::*;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -270,6 +272,43 @@ fn a_datum_that_panics_as_it_is_dropped_has_been_sent_and_what_comes_behind_it_l
     assert!(outgoing.is_empty());
     let frames = 2 * (FrameHeader::BYTES + 8) + FrameHeader::BYTES + 5;
     assert_eq!(wire.bytes.len(), frames);
+}
+
+/// A datum that has fewer bytes each time that somebody looks.
+struct Shrinking([u8; 100], AtomicUsize);
+
+impl Cargo for Shrinking {
+    fn head(&self) -> Head {
+        Head::default()
+    }
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    fn body(&self) -> Cow<'_, [u8]> {
+        let left = self.1.fetch_sub(1, Ordering::Relaxed);
+        Cow::Borrowed(&self.0[..left])
+    }
+}
+
+/// Its receiver would take the next frame for the rest of this one.
+#[test]
+fn nothing_leaves_behind_a_frame_that_cannot_be_completed() {
+    let mut outgoing = Outgoing::new(Rank(1));
+    let datum = Load::Lent(Arc::new(Shrinking([1; 100], AtomicUsize::new(100))));
+    outgoing.send_data(1, datum.part(0..100));
+    outgoing.send_data(2, Load::Packed([2; 5].into()).part(0..5));
+    let (mut wire, mut events) = (Pipe::new(&[], vec![20]), VecDeque::new());
+    let fault = outgoing.write(&mut wire, &mut events).unwrap_err();
+    assert_eq!(fault.to_string(), "a datum shrank while it was sent");
+    assert!(wire.bytes.len() < FrameHeader::BYTES + 100);
+    // Nor behind a packet that a sink has no more room for.
+    let (mut outgoing, mut sink) = (Outgoing::new(Rank(1)), &mut [0; 20][..]);
+    outgoing.send(vec![1; 5]);
+    let fault = outgoing.write(&mut sink, &mut events).unwrap_err();
+    assert_eq!(fault.kind(), ErrorKind::WriteZero);
+    assert!(events.is_empty());
 }
 
 /// How much a socket takes whose other end reads nothing.
@@ -625,6 +664,33 @@ fn the_last_words_of_a_rank_are_heard_before_its_end() {
         tcp.visit();
     }
     assert_eq!(tcp.controls.pop_front(), Some((Rank(0), last)));
+}
+
+/// Its end was not told of again: a thread that slept without limit never heard of it.
+#[test]
+fn a_rank_that_says_something_and_ends_is_heard_and_lost_at_one_visit() {
+    let (mut tcp, _) = alone(0, 2);
+    let mut there = connected(&mut tcp, 1);
+    tcp.visit();
+    tcp.events.clear();
+    there
+        .write_all(&[header(FrameKind::Packet, 0, 1), vec![5]].concat())
+        .unwrap();
+    there.shutdown(Shutdown::Write).unwrap();
+    let watch = tcp.watch.clone();
+    while watch.take_readable(1) != Some(Readable::ToItsEnd) {
+        watch.look();
+    }
+    let Some(Link::Open(socket)) = tcp.connection(Rank(1)).map(|known| &mut known.link) else {
+        panic!("no connection")
+    };
+    watch.renumber(1, socket).unwrap(); // and is told of anew
+    tcp.visit();
+    let events = tcp.events.make_contiguous();
+    assert!(
+        matches!(events, [Event::Packet { .. }, Event::Lost(Rank(1), _)]),
+        "{events:?}"
+    );
 }
 
 /// A socket that is closed with bytes unread takes back what it sent: its last words were lost.
