@@ -3,7 +3,8 @@
 //!
 //! # Law
 //! How a matrix is cut depends on its own shape and kind of number alone, never on what it is solved
-//! for: so a factor that is kept has the bits of one that is not. Least squares of arrays that are
+//! for: so a factor that is kept has the bits of one that is not. Only Cholesky factors in smaller tiles where
+//! there are many workers, which changes no bit. Least squares of arrays that are
 //! tall and skinny cut nothing: they have bits of their own.
 
 use crate::Runtime;

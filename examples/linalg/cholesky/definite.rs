@@ -10,7 +10,7 @@ use common::problem::{
     over_ranks, then_checked,
 };
 use dataflow::core::port::Heap;
-use dataflow::linalg::cholesky::{Check, Factor, default_layout};
+use dataflow::linalg::cholesky::{Check, Factor, default_layout, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
@@ -180,13 +180,17 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
         Some(file) => order(file)?,
         None => settings.n.unwrap_or(4000),
     };
-    let suited = default_layout::<T>(n, n_workers(settings, problem.runtime))?;
-    let nb = settings.nb.unwrap_or(suited.nb());
+    let block = settings.own.block(levels)?;
+    let tiles = match (settings.nb, block) {
+        (None, None) => default_layout::<T>(n, n_workers(settings, problem.runtime))?,
+        (None, Some(_)) => Layout::lower(n, default_tile_order::<T>(n))?,
+        (Some(nb), _) => Layout::lower(n, nb)?,
+    };
+    let nb = tiles.nb();
     problem.begin::<T>(n, nb, flops::potrf::<T>(n) as f64);
-    let layout = match (settings.own.block(levels)?, settings.nb) {
-        (None, None) => suited,
-        (None, _) => Layout::lower(n, nb)?,
-        (Some(block), _) => {
+    let layout = match block {
+        None => tiles,
+        Some(block) => {
             problem.outcome.set("levels", 2);
             problem.outcome.set("block", block);
             let layout = Layout::lower(n, nb.saturating_mul(block))?;

@@ -30,7 +30,7 @@ pub fn default_layout<T: Scalar>(n: usize, n_workers: usize) -> Result<Layout, L
         false => 2 * T::SUB_TILE_ORDER,
     };
     let nt = n.div_ceil(2 * order);
-    let is_enough = nt * (nt + 1) / 2 >= TILES_OF_A_WORKER.saturating_mul(n_workers);
+    let is_enough = nt.saturating_mul(nt + 1) / 2 >= TILES_OF_A_WORKER.saturating_mul(n_workers);
     let nb = if is_enough { 2 * order } else { order };
     Ok(Layout::lower(n, nb)?.with_format(Format::CutColumns { order }))
 }
@@ -89,6 +89,7 @@ mod tests {
         assert_eq!(orders(2000), [192, 96, 96, 96]);
         assert_eq!(orders(4000), [384, 192, 192, 192]);
         assert_eq!(orders(8000), [384, 384, 384, 192]);
+        assert!(default_layout::<f64>(usize::MAX, 1).is_err());
     }
 
     #[test]

@@ -119,7 +119,13 @@ mod tests {
         }
 
         fn open(&self, terms: &Terms, _: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
-            let (name, value) = terms.settings.last().unwrap();
+            // The last of the space's own: behind it stands the type of its data.
+            let mut own = terms
+                .settings
+                .iter()
+                .rev()
+                .filter(|(name, _)| name != "datum");
+            let (name, value) = own.next().unwrap();
             Err(Error::parameters_differ(format!("{name}: {value}")))
         }
     }

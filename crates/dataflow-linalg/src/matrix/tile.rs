@@ -894,13 +894,14 @@ mod tests {
             bands(length, formats, together).collect::<Vec<_>>()
         };
         let cut = Format::CutColumns { order: 3 };
+        let small = std::slice::from_ref(&(0..2));
         for formats in [
             [cut, cut],
             [cut, Format::ColumnMajor],
             [Format::ColumnMajor, cut],
         ] {
             assert_eq!(of(8, formats, true), [0..6, 6..8]);
-            assert_eq!(of(2, formats, true), [0..2]);
+            assert_eq!(of(2, formats, true), small);
             assert_eq!(of(8, formats, false), [0..3, 3..6, 6..8]);
         }
         let (other, sub_tiled) = (
