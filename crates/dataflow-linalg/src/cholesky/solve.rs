@@ -61,9 +61,11 @@ pub fn substitution<'a, T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Side;
     use crate::matrix::Tile;
     use crate::matrix::{Distribution, Grid, Layout};
-    use crate::product::SubstitutionTask;
+    use crate::product::SubstitutionTask::{Backward, BackwardUpdate, Forward, ForwardUpdate};
+    use crate::product::{Substitution, SubstitutionTask, TriangularOperand};
     use dataflow_core::port::Heap;
     use dataflow_core::prelude::*;
     use std::collections::HashMap;
@@ -121,17 +123,67 @@ mod tests {
         all
     }
 
-    #[test]
-    fn priorities_are_the_steps_that_remain() {
-        for nt in 1..=12 {
-            let (l, b) = vacant(nt, 2);
-            let space = substitution(&l, &b, Backend::Auto).unwrap();
-            let mut known = HashMap::new();
-            for task in space.tasks(Rank(0)) {
-                let remain = steps(&space, task, &mut known);
-                assert_eq!(space.priority(task), remain, "{task:?} of nt = {nt}");
+    /// The update of the same tile by the first step of a span of four.
+    fn first_of_span(task: SubstitutionTask, nt: u32) -> Option<SubstitutionTask> {
+        let first = |step: u32| step / 4 * 4;
+        match task {
+            ForwardUpdate { m, k, j } => Some(ForwardUpdate { m, k: first(k), j }),
+            BackwardUpdate { m, k, j } => {
+                let k = nt - 1 - first(nt - 1 - k);
+                Some(BackwardUpdate { m, k, j })
             }
+            _ => None,
         }
+    }
+
+    #[test]
+    fn rows_are_solved_first_and_updates_of_a_span_are_as_urgent_as_the_steps_that_remain_of_its_first()
+     {
+        for nt in 1..=12 {
+            let (l, b) = vacant(nt as usize, 2);
+            let space = substitution(&l, &b, Backend::Auto).unwrap();
+            let (mut known, mut updates) = (HashMap::new(), vec![0]);
+            for task in space.tasks(Rank(0)) {
+                if let Some(first) = first_of_span(task, nt) {
+                    let remain = steps(&space, first, &mut known);
+                    assert_eq!(space.priority(task), remain, "{task:?} of nt = {nt}");
+                    updates.push(remain);
+                }
+            }
+            let forwards = (0..nt).map(|k| space.priority(Forward { k, j: 0 }));
+            let backwards = (0..nt).rev().map(|k| space.priority(Backward { k, j: 1 }));
+            let rows: Vec<i64> = forwards.chain(backwards).collect();
+            assert!(
+                rows.windows(2).all(|pair| pair[0] > pair[1]),
+                "nt = {nt}: {rows:?}"
+            );
+            assert!(rows.last() > updates.iter().max(), "nt = {nt}");
+        }
+    }
+
+    /// Up alone, the last row is the first that is solved.
+    #[test]
+    fn one_way_alone_solves_rows_first_in_its_own_order() {
+        let square = |nt, columns| {
+            let layout = Layout::general(nt, columns, 1).unwrap();
+            TiledMatrix::<f64>::vacant(layout, Arc::new(Heap))
+        };
+        let (a, b) = (square(9, 9), square(9, 1));
+        let [down, up] = [TriangularOperand::lower(&a), TriangularOperand::upper(&a)]
+            .map(|a| Substitution::new(Side::Left, 1.0, a, &b, Backend::Auto).unwrap());
+        let urgencies = |space: &Substitution<'_, f64>, tasks: [SubstitutionTask; 4]| {
+            let urgencies = tasks.map(|task| space.priority(task));
+            assert!(
+                urgencies.windows(2).all(|pair| pair[0] > pair[1]),
+                "{urgencies:?}"
+            );
+        };
+        let update = |m, k| ForwardUpdate { m, k, j: 0 };
+        let (first, last) = (Forward { k: 0, j: 0 }, Forward { k: 8, j: 0 });
+        urgencies(&down, [first, last, update(5, 3), update(5, 4)]);
+        let update = |m, k| BackwardUpdate { m, k, j: 0 };
+        let (first, last) = (Backward { k: 8, j: 0 }, Backward { k: 0, j: 0 });
+        urgencies(&up, [first, last, update(3, 5), update(3, 4)]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::error::LinalgError;
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, gemm_op, scale, trsm_op, trsm_unit};
 use crate::matrix::{Tile, TiledMatrix};
 use crate::scalar::{Scalar, shown};
+use crate::spans::Spans;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
@@ -349,28 +350,31 @@ task_space! {
             about.parameter("alpha", shown(self.alpha));
         }
 
-        /// Steps that remain on the longest way, down to the last row and back up.
+        /// Solutions of rows first, then updates by spans of steps: so a tile is updated several times while it
+        /// lies in a cache. Else the steps that remain on the longest way, down to the last row and back up.
         fn priority(&self, task: SubstitutionTask) -> i64 {
-            let last = i64::from(self.nt) - 1;
-            let all = if self.up.is_some() { 4 * last + 2 } else { 2 * last + 1 };
-            let down = |m: u32, k: u32| all - i64::from(m) - i64::from(k);
-            let up = |m: u32, k: u32| i64::from(m) + i64::from(k) + 1;
-            let first = |m: u32, k: u32| match self.down {
-                Some(_) => down(m, k),
-                None => up(m, k),
-            };
+            let (last, spans) = (self.nt.saturating_sub(1), Spans::new(1, self.nt));
+            let steps = i64::from(last);
+            let all = if self.up.is_some() { 4 * steps + 2 } else { 2 * steps + 1 };
+            let down = |m: u32, k: u32| all - i64::from(m) - i64::from(spans.first(k));
+            let up = |m: u32, k: u32| i64::from(m) + i64::from(last - spans.first(last - k)) + 1;
+            let solved_down = |k: u32| 2 * all - i64::from(k) + 2;
+            let solved_up = |k: u32| all + i64::from(k) + 2;
             match task {
                 // As urgent as what reads the tile.
-                GiveCorner { k } => first(k, k) + 1,
+                GiveCorner { k } => match self.down {
+                    Some(_) => solved_down(k) + 1,
+                    None => solved_up(k) + 1,
+                },
                 GiveDown { m, k } => down(m, k) + 1,
                 GiveUp { m, k } => up(m, k) + 1,
                 Begin { m, .. } => match self.down {
                     Some(_) => down(m, 0) + 1,
-                    None => up(m, self.nt - 1) + 1,
+                    None => up(m, last) + 1,
                 },
-                Forward { k, .. } => down(k, k),
+                Forward { k, .. } => solved_down(k),
                 ForwardUpdate { m, k, .. } => down(m, k),
-                Backward { k, .. } => up(k, k),
+                Backward { k, .. } => solved_up(k),
                 BackwardUpdate { m, k, .. } => up(m, k),
             }
         }

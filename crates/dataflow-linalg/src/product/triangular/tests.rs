@@ -7,9 +7,8 @@ use crate::product::Substitution;
 use crate::product::cases::{GRIDS, OPS, applied, cut, general, prove, vacant};
 use crate::scalar::{c32, c64};
 use dataflow_core::port::{Inline, Shuffled};
-use dataflow_core::space::{AnyName, Erased};
+use dataflow_core::space::Erased;
 use proptest::prelude::*;
-use std::collections::HashMap;
 
 /// A case: whether it is a solve, the side, the operation, the shape of the triangle, whether the
 /// matrix stores it alone.
@@ -207,43 +206,6 @@ fn the_space_is_proved_for_every_case_on_every_grid() {
                     prove(&case.space(alpha, &a, &b), grid, (case, size, alpha));
                 }
             }
-        }
-    }
-}
-
-/// Hears whom a task feeds.
-#[derive(Default)]
-struct Fed(Vec<AnyName>);
-
-impl Successors<Erased<'_, Tile<f64>>> for Fed {
-    fn task(&mut self, _: usize, target: AnyName, _: usize) {
-        self.0.push(target);
-    }
-    fn home(&mut self, _: usize, _: &Store<Tile<f64>>, _: usize) {}
-}
-
-/// Tasks on the longest way from a task to the end, itself included.
-fn steps(space: &Erased<'_, Tile<f64>>, task: AnyName, known: &mut HashMap<AnyName, i64>) -> i64 {
-    if let Some(steps) = known.get(&task) {
-        return *steps;
-    }
-    let mut fed = Fed::default();
-    space.successors(task, &mut fed);
-    let after = fed.0.into_iter().map(|next| steps(space, next, known));
-    let all = 1 + after.max().unwrap_or(0);
-    known.insert(task, all);
-    all
-}
-
-#[test]
-fn priorities_of_a_solve_are_the_steps_that_remain() {
-    for case in Case::all().filter(|case| case.solves) {
-        let (a, b) = vacant_case(case, (6, 2), (1, 1));
-        let space = case.space(1.0, &a, &b);
-        let mut known = HashMap::new();
-        for task in space.tasks(Rank(0)) {
-            let remain = steps(&space, task, &mut known);
-            assert_eq!(space.priority(task), remain, "{task:?} of {case:?}");
         }
     }
 }
