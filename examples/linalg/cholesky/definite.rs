@@ -182,7 +182,7 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
     };
     let block = settings.own.block(levels)?;
     let tiles = match (settings.nb, block) {
-        (None, None) => default_layout::<T>(n, n_workers(settings, problem.runtime))?,
+        (None, None) => default_layout::<T>(n, n_workers(settings, problem.runtime)?)?,
         (None, Some(_)) => Layout::lower(n, default_tile_order::<T>(n))?,
         (Some(nb), _) => Layout::lower(n, nb)?,
     };
@@ -200,14 +200,14 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
     over_ranks(layout, settings, problem.runtime)
 }
 
-/// How many workers there are, of all ranks: as far as each rank knows the same.
-fn n_workers(settings: &Settings<Own>, runtime: &Runtime) -> usize {
-    let n_ranks = runtime.n_ranks();
-    let of_a_rank = settings.threads.unwrap_or(match n_ranks {
-        1 => runtime.n_threads(),
-        _ => 2,
-    });
-    n_ranks.saturating_mul(of_a_rank)
+/// How many workers all ranks have, or would have if they were started.
+fn n_workers(settings: &Settings<Own>, runtime: &Runtime) -> Result<usize, Failure> {
+    let here = settings.threads.unwrap_or(runtime.n_threads());
+    if runtime.n_ranks() > 1 {
+        return Ok(runtime.all_reduce(here as u64, u64::saturating_add)? as usize);
+    }
+    let grid = settings.grid_of(1);
+    Ok(here.saturating_mul(grid.rows.saturating_mul(grid.columns)))
 }
 
 /// The columns by which panels may run ahead, noted in the report; refused if the method has no such

@@ -56,20 +56,20 @@ const ORDER: usize = 0;
 const LATER: usize = 1;
 const NEXT: usize = 2;
 
-/// Columns that each worker should have, or it waits for panels.
-const COLUMNS_A_WORKER: usize = 3;
+/// Columns of which each worker should have more, or it waits for panels.
+const COLUMNS_A_WORKER: usize = 2;
 /// Bytes of the largest matrix: columns of a larger one are too high for the caches, and a copy of it is
 /// not small.
 const LARGEST: usize = 128 << 20;
 
-/// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are some columns of
-/// tiles for each, and the matrix, of which there is a copy, has at most 128 MiB.
+/// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are more than two
+/// columns of tiles for each, and the matrix, of which there is a copy, has at most 128 MiB.
 pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
     let elements = layout.rows() as u128 * layout.cols() as u128;
     let bytes = elements.saturating_mul(size_of::<T>() as u128);
     let steps = layout.mt().min(layout.nt());
     layout.distribution().n_ranks() == 1
-        && steps >= 2.max(workers.saturating_mul(COLUMNS_A_WORKER))
+        && steps > workers.saturating_mul(COLUMNS_A_WORKER).max(1)
         && bytes <= LARGEST as u128
         && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
 }
@@ -571,9 +571,9 @@ mod tests {
     fn columns_are_for_one_rank_with_enough_of_them_for_all_workers() {
         let suits = |layout: Layout, workers| suits_columns::<f64>(&layout, workers);
         let layout = |n: usize, nb: usize| Layout::general(n, n, nb).unwrap();
-        assert!(suits(layout(600, 96), 2), "seven columns");
-        assert!(!suits(layout(400, 96), 2), "five");
-        assert!(!suits(layout(96, 96), 1), "a single one");
+        assert!(suits(layout(400, 96), 2), "five columns");
+        assert!(!suits(layout(380, 96), 2), "four");
+        assert!(!suits(layout(96, 96), 0), "a single one");
         assert!(suits(layout(4096, 192), 2), "128 MiB");
         assert!(!suits(layout(4097, 192), 2), "more");
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
@@ -601,6 +601,6 @@ mod tests {
         assert!(factor().with_lookahead(1).by_columns(1).is_none());
         let groups = std::num::NonZeroU32::MIN;
         assert!(factor().by_tournament(groups).by_columns(1).is_none());
-        assert!(factor().by_columns(4).is_none());
+        assert!(factor().by_columns(3).is_none());
     }
 }

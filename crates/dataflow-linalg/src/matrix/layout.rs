@@ -110,7 +110,7 @@ impl Layout {
     /// The same with tiles of another format.
     ///
     /// # Panics
-    /// If the format has sub-tiles of order 0.
+    /// If the format has sub-tiles or pieces of order 0.
     #[must_use]
     #[track_caller]
     pub fn with_format(self, format: Format) -> Self {
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "sub-tiles of order 0 (must be at least 1)")]
+    #[should_panic(expected = "sub-tiles or pieces of order 0 (must be at least 1)")]
     fn sub_tiles_of_order_0_are_refused_before_there_is_a_tile() {
         let layout = Layout::general(0, 0, 1).unwrap();
         let _ = layout.with_format(Format::SubTiled { order: 0 });

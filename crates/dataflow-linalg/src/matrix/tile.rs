@@ -83,12 +83,12 @@ impl Format {
         }
     }
 
-    /// Panics if there are no sub-tiles of such an order.
+    /// Panics if there are no sub-tiles or pieces of such an order.
     #[track_caller]
     pub(crate) fn expect_order(self) {
         assert!(
             self.order() > 0,
-            "sub-tiles of order 0 (must be at least 1)"
+            "sub-tiles or pieces of order 0 (must be at least 1)"
         );
     }
 }
@@ -356,7 +356,7 @@ impl<T: Scalar> Tile<T> {
     /// A tile of zeros. Zero rows or columns are allowed.
     ///
     /// # Panics
-    /// If the format has sub-tiles of order 0, or the tile more bytes than can be addressed.
+    /// If the format has sub-tiles or pieces of order 0, or the tile more bytes than can be addressed.
     #[track_caller]
     pub fn new(rows: usize, cols: usize, format: Format, memory: &Arc<dyn Memory>) -> Self {
         let mut tile = Self::unspecified(rows, cols, format, memory);
