@@ -56,20 +56,28 @@ const ORDER: usize = 0;
 const LATER: usize = 1;
 const NEXT: usize = 2;
 
-/// Columns of which each worker should have more, or it waits for panels.
-const COLUMNS_A_WORKER: usize = 2;
+/// Largest number of rows, and of how many columns each worker should have more: or it would wait for others'
+/// panels and updates, which in tiles it shares. In virtual time on 2 to 64 workers (`benches/HISTORY.md`).
+const COLUMNS_A_WORKER: [(usize, usize); 2] = [(768, 0), (1536, 1)];
+/// The same of higher matrices.
+const OF_HIGH: usize = 2;
 /// Bytes of the largest matrix: columns of a larger one are too high for the caches, and a copy of it is
 /// not small.
 const LARGEST: usize = 128 << 20;
 
 /// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are more than two
-/// columns of tiles for each, and the matrix, of which there is a copy, has at most 128 MiB.
+/// columns of tiles for each (up to 1536 rows one, up to 768 in any case), and the matrix, of which there is a
+/// copy, has at most 128 MiB.
 pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
     let elements = layout.rows() as u128 * layout.cols() as u128;
     let bytes = elements.saturating_mul(size_of::<T>() as u128);
     let steps = layout.mt().min(layout.nt());
+    let row = COLUMNS_A_WORKER
+        .iter()
+        .find(|(rows, _)| layout.rows() <= *rows);
+    let of_a_worker = row.map_or(OF_HIGH, |(_, columns)| *columns);
     layout.distribution().n_ranks() == 1
-        && steps > workers.saturating_mul(COLUMNS_A_WORKER).max(1)
+        && steps > workers.saturating_mul(of_a_worker).max(1)
         && bytes <= LARGEST as u128
         && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
 }
@@ -571,9 +579,11 @@ mod tests {
     fn columns_are_for_one_rank_with_enough_of_them_for_all_workers() {
         let suits = |layout: Layout, workers| suits_columns::<f64>(&layout, workers);
         let layout = |n: usize, nb: usize| Layout::general(n, n, nb).unwrap();
-        assert!(suits(layout(400, 96), 2), "five columns");
-        assert!(!suits(layout(380, 96), 2), "four");
-        assert!(!suits(layout(96, 96), 0), "a single one");
+        assert!(!suits(layout(96, 96), 1), "a single one");
+        assert!(suits(layout(768, 96), 64), "eight columns");
+        assert!(suits(layout(769, 96), 8) && !suits(layout(769, 96), 9));
+        assert!(suits(layout(1536, 96), 15) && !suits(layout(1536, 96), 16));
+        assert!(suits(layout(1537, 96), 8) && !suits(layout(1537, 96), 9));
         assert!(suits(layout(4096, 192), 2), "128 MiB");
         assert!(!suits(layout(4097, 192), 2), "more");
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
@@ -594,13 +604,14 @@ mod tests {
 
     #[test]
     fn a_matrix_is_factored_by_columns_where_they_suit() {
-        let a = TiledMatrix::<f64>::zeros(Layout::general(30, 30, 5).unwrap());
+        let layout = Layout::general(2000, 2000, 500).unwrap();
+        let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
         let pivots = Pivots::new(&a);
         let factor = || Factor::new(&a, &pivots, Backend::Auto).unwrap();
         assert!(factor().by_columns(1).is_some());
         assert!(factor().with_lookahead(1).by_columns(1).is_none());
         let groups = std::num::NonZeroU32::MIN;
         assert!(factor().by_tournament(groups).by_columns(1).is_none());
-        assert!(factor().by_columns(3).is_none());
+        assert!(factor().by_columns(2).is_none());
     }
 }
