@@ -443,10 +443,14 @@ mod tests {
     }
 
     /// The bits of L, in tiles of this order and format.
-    fn bits_of_l<T: Scalar>(n: usize, nb: usize, format: Format) -> Vec<(u64, u64)> {
+    fn bits_of_l<T: Scalar>(
+        backend: Backend,
+        (n, nb): (usize, usize),
+        format: Format,
+    ) -> Vec<(u64, u64)> {
         let layout = Layout::lower(n, nb).unwrap().with_format(format);
         let a = TiledMatrix::<T>::from_entries(layout, &PositiveDefinite::new(n, 1));
-        factor(&a, Backend::Auto, &Inline).unwrap();
+        factor(&a, backend, &Inline).unwrap();
         let elements = a.to_column_major().unwrap().into_iter();
         elements
             .map(|x| (x.re().to_bits(), x.im().to_bits()))
@@ -455,22 +459,38 @@ mod tests {
 
     #[test]
     fn columns_that_are_cut_have_the_bits_of_tiles_that_are_as_small_as_their_pieces() {
-        fn check<T: Scalar>() {
+        fn check<T: Scalar>(backend: Backend) {
             // With a last row alone, with one piece and a row, with tiles that are no multiple.
             for (n, order) in [(97, 16), (113, 16), (120, 24), (64, 64), (145, 48)] {
-                let small = bits_of_l::<T>(n, order, Format::ColumnMajor);
-                let sub_tiled = bits_of_l::<T>(n, 3 * order, Format::SubTiled { order });
-                assert!(small == sub_tiled, "{} n = {n}, sub-tiled", T::PRECISION);
+                let small = bits_of_l::<T>(backend, (n, order), Format::ColumnMajor);
+                let sub_tiled = bits_of_l::<T>(backend, (n, 3 * order), Format::SubTiled { order });
+                assert!(
+                    small == sub_tiled,
+                    "{backend} {} n = {n}, sub-tiled",
+                    T::PRECISION
+                );
                 for times in 1..=4 {
-                    let cut = bits_of_l::<T>(n, times * order, Format::CutColumns { order });
-                    assert!(small == cut, "{} n = {n}, {times} · {order}", T::PRECISION);
+                    let cut =
+                        bits_of_l::<T>(backend, (n, times * order), Format::CutColumns { order });
+                    assert!(
+                        small == cut,
+                        "{backend} {} n = {n}, {times} · {order}",
+                        T::PRECISION
+                    );
                 }
             }
         }
-        check::<f64>();
-        check::<f32>();
-        check::<c64>();
-        check::<c32>();
+        const BACKENDS: &[Backend] = &[
+            Backend::Auto,
+            #[cfg(feature = "openblas")]
+            Backend::OpenBlas,
+        ];
+        for &backend in BACKENDS {
+            check::<f64>(backend);
+            check::<f32>(backend);
+            check::<c64>(backend);
+            check::<c32>(backend);
+        }
     }
 
     #[test]
