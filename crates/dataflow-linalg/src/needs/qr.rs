@@ -5,11 +5,11 @@ use super::{Needs, gemm, matrix, product_of};
 use crate::error::LinalgError;
 use crate::kernel::Side;
 use crate::matrix::{Layout, Tile};
-use crate::qr::{Elimination, Levels, Options, alike};
+use crate::qr::{Elimination, Levels, Options, Tree, alike};
 use crate::scalar::Scalar;
 
 /// [`qr::Factor`](crate::qr::Factor): the matrix, its reflectors, what they are made with, and how urgent
-/// each task is, which nobody keeps with a lookahead.
+/// each task is, which nobody keeps along the flat tree or with a lookahead.
 pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs {
     let view = MatrixView::of::<T>(layout);
     let (held, received) = reflectors::<T>(&view, options, |m, k| {
@@ -17,8 +17,12 @@ pub fn qr<T: Scalar>(layout: &Layout, options: Options, workers: usize) -> Needs
     });
     // Tiles of other rows pass through, each in one place at a time, and on its way.
     let guests = view.sum(|_, n| 2 * usize::from(view.in_col(n)));
+    let levels = match options.tree {
+        Tree::Flat => 0,
+        _ => Levels::bytes((view.mt, view.nt)),
+    };
     matrix::<T>(layout).and(Needs {
-        held: held + Levels::bytes((view.mt, view.nt)),
+        held: held + levels,
         received: received + guests,
         workspace: view.kernels(workers) + packed(&view, options),
     })

@@ -18,11 +18,13 @@
 
 use super::elimination::{Elimination, RowStep};
 use super::reflectors::{Options, Reflectors};
+use super::tree::Tree;
 use crate::error::LinalgError;
 use crate::kernel::{Backend, Below, Op, Side, gemqrt, geqrt, tpmqrt, tpqrt};
 use crate::lookahead::Lookahead;
 use crate::matrix::{Distribution, Format, Grid, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
+use crate::spans::Spans;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
@@ -169,7 +171,7 @@ impl<'a, T: Scalar> Factor<'a, T> {
 }
 
 impl Task {
-    fn step(self) -> RowStep {
+    pub(super) fn step(self) -> RowStep {
         match self {
             Geqrt { k, .. } | Gemqrt { k, .. } => RowStep::Reflect { k },
             Tpqrt { m, k } | Tpmqrt { m, k, .. } => RowStep::Eliminate { m, k },
@@ -178,7 +180,7 @@ impl Task {
     }
 
     /// The tile whose rank runs the task.
-    fn tile(self) -> (u32, u32) {
+    pub(super) fn tile(self) -> (u32, u32) {
         match self {
             Geqrt { m, k } | Tpqrt { m, k } => (m, k),
             Gemqrt { m, n, .. } | Tpmqrt { m, n, .. } | Stay { k: m, n } => (m, n),
@@ -376,14 +378,22 @@ impl<T: Scalar> TaskSpace for Factor<'_, T> {
         self.a.rank_of(m as usize, n as usize)
     }
 
-    /// The bottom level: the longest way to the end in units of nb³/3 flops, own weight included. With a
-    /// lookahead its order.
+    /// Along the flat tree panels first, then updates by spans of steps. Along another a row waits for
+    /// few others, so the longest way to the end, in units of nb³/3 flops with the own weight included.
+    /// With a lookahead its order.
     fn priority(&self, task: Task) -> i64 {
-        let (m, n) = task.tile();
+        let ((m, n), step) = (task.tile(), task.step());
         if let Some(ahead) = self.lookahead {
-            return ahead.urgency(self.nt, task.step().panel(), n);
+            return ahead.urgency(self.nt, step.panel(), n);
         }
-        self.q.levels().of_step(task.step(), m, n).into()
+        if self.q.options.tree != Tree::Flat {
+            return self.q.levels().of_step(step, m, n).into();
+        }
+        let spans = Spans::new(self.q.elimination.mt(), self.nt);
+        match task {
+            Geqrt { .. } | Tpqrt { .. } => spans.panel((m, n)),
+            Gemqrt { .. } | Tpmqrt { .. } | Stay { .. } => spans.update((m, n), step.panel()),
+        }
     }
 
     fn roots(&self, on: Rank) -> impl Iterator<Item = Task> + Send {

@@ -4,7 +4,7 @@
 use crate::scalar::{Scalar, tile_order};
 
 /// Up to this order of the matrix (of its shorter side), so many sub-tiles a side.
-const TABLE: [(usize, usize); 3] = [(480, 1), (1500, 2), (3600, 3)];
+const TABLE: [(usize, usize); 3] = [(480, 1), (2400, 2), (3600, 3)];
 /// For larger matrices.
 const LARGEST: usize = 4;
 
@@ -32,7 +32,7 @@ mod tests {
             .map(|n| default_tile_order::<f64>(20_000, n))
             .collect();
         assert!(orders.is_sorted() && orders.iter().all(|nb| *nb > 0));
-        for (n, nb) in [(480, 96), (500, 192), (1500, 192), (2000, 288), (4000, 384)] {
+        for (n, nb) in [(480, 96), (500, 192), (2400, 192), (2500, 288), (4000, 384)] {
             assert_eq!(
                 (orders[n], default_tile_order::<f64>(n, 20_000)),
                 (nb, nb),

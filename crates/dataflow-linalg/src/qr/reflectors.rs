@@ -58,7 +58,7 @@ pub struct Reflectors<T: Scalar> {
     pub(super) layout: Layout,
     pub(super) options: Options,
     pub(super) elimination: Elimination,
-    /// How urgent the tasks of the factorisation are, once one of them was asked.
+    /// How long the way from each task of the factorisation to the end is, once one of them was asked.
     levels: OnceLock<Levels>,
     /// V of the rows that became triangles, below the diagonal of their tile.
     pub(super) v: Store<Tile<T>>,
@@ -140,7 +140,7 @@ impl<T: Scalar> Reflectors<T> {
         &self.elimination
     }
 
-    /// How urgent the tasks of the factorisation are, without a lookahead.
+    /// How urgent the tasks of the factorisation are along a tree that is not flat, without a lookahead.
     pub(super) fn levels(&self) -> &Levels {
         let of = || Levels::of(&self.elimination, self.layout.nt());
         self.levels.get_or_init(of)

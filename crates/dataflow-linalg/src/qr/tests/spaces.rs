@@ -4,6 +4,7 @@ use super::trees::{any_lists, any_tree};
 use crate::kernel::{Backend, Below, Op, Side};
 use crate::matrix::{Distribution, Grid, Layout, Tile, TiledMatrix};
 use crate::needs;
+use crate::qr::elimination::RowStep;
 use crate::qr::{
     Apply, Arrange, Choice, Compare, Elimination, Factor, Leading, Levels, Lines, Options,
     Reduction, Reflectors, Task, Tree,
@@ -199,7 +200,7 @@ fn bottom_level(space: &Factor<'_, f64>, task: Task, known: &mut HashMap<Task, i
 }
 
 #[test]
-fn priorities_are_bottom_levels_for_every_tree() {
+fn the_longest_way_to_the_end_is_known_for_every_tree_and_urgent_along_those_that_are_not_flat() {
     for tree in [Tree::Flat, Tree::Binary, Tree::Greedy, Tree::Fibonacci] {
         for shape in [(1, 1), (6, 6), (9, 4), (4, 7)] {
             let a = vacant(shape, (1, 1));
@@ -208,33 +209,63 @@ fn priorities_are_bottom_levels_for_every_tree() {
             let mut known = HashMap::new();
             for task in space.tasks(Rank(0)) {
                 let level = bottom_level(&space, task, &mut known);
-                assert_eq!(space.priority(task), level, "{task:?} of {shape:?}, {tree}");
+                let (m, n) = task.tile();
+                let of_table = i64::from(q.levels().of_step(task.step(), m, n));
+                assert_eq!(of_table, level, "{task:?} of {shape:?}, {tree}");
+                let is_urgency = space.priority(task) == level;
+                assert!(is_urgency || tree == Tree::Flat, "{task:?}, {tree}");
             }
         }
     }
     // The critical path of 40 x 40 tiles along the flat tree, as it is known.
-    let a = vacant((40, 40), (1, 1));
-    let q = Reflectors::<f64>::new(
-        a.layout(),
-        Options {
-            tree: Tree::Flat,
-            ib: 1,
-        },
-    );
-    let space = Factor::new(&a, &q, Backend::Auto).unwrap();
-    assert_eq!(space.priority(Task::Geqrt { m: 0, k: 0 }), 1166);
+    let elimination = Elimination::of_tree(Tree::Flat, 40, 40);
+    let levels = Levels::of(&elimination, 40);
+    assert_eq!(levels.of_step(RowStep::Reflect { k: 0 }, 0, 0), 1166);
 }
 
 #[test]
-fn how_urgent_tasks_are_is_told_among_what_is_held() {
+fn along_the_flat_tree_panels_come_first_and_a_span_goes_down_each_column() {
+    for (mt, nt) in [(1, 1), (6, 6), (20, 4), (9, 12)] {
+        let a = vacant((mt, nt), (1, 1));
+        let options = Options {
+            tree: Tree::Flat,
+            ib: 1,
+        };
+        let q = Reflectors::new(a.layout(), options);
+        let space = Factor::new(&a, &q, Backend::Auto).unwrap();
+        for task in space.tasks(Rank(0)) {
+            let urgency = space.priority(task);
+            match task {
+                Task::Geqrt { .. } | Task::Tpqrt { .. } => assert!(urgency > 0, "{task:?}"),
+                Task::Stay { .. } => assert!(urgency <= 0, "{task:?}"),
+                Task::Gemqrt { m, k, n } | Task::Tpmqrt { m, k, n } => {
+                    assert!(urgency <= 0, "{task:?}");
+                    // A span has four steps at least.
+                    let next = Task::Tpmqrt { m, k: k + 1, n };
+                    if k < 3 && k + 1 < n.min(m) {
+                        assert_eq!(space.priority(next), urgency, "{task:?}");
+                    }
+                    if m + 1 < mt as u32 {
+                        let below = Task::Tpmqrt { m: m + 1, k, n };
+                        assert!(space.priority(below) < urgency, "{task:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn how_urgent_tasks_are_is_told_among_what_is_held_along_trees_that_keep_it() {
     for (m, n) in [(0, 3), (5, 5), (7, 3), (3, 7)] {
         let levels: usize = (0..m.min(n)).map(|k| 8 * (m - k) * (n - k)).sum();
         assert_eq!(Levels::bytes((m, n)), levels as u128);
     }
     // Of so many tiles of a single element it is the most of all.
     let layout = Layout::general(300, 300, 1).unwrap();
-    let needs = needs::qr::<f64>(&layout, Options::of_order(1), 1);
-    assert!(needs.held > Levels::bytes((300, 300)), "{needs:?}");
+    let held = |tree| needs::qr::<f64>(&layout, Options { tree, ib: 1 }, 1).held;
+    assert!(held(Tree::Greedy) > Levels::bytes((300, 300)));
+    assert!(held(Tree::Flat) < Levels::bytes((300, 300)));
 }
 
 proptest! {
