@@ -497,6 +497,10 @@ impl<S: TaskSpace> TaskSpace for Phantom<'_, S> {
         self.space.named_by(words)
     }
 
+    fn explained(&self, error: Error) -> Error {
+        self.space.explained(error)
+    }
+
     fn spelling(&self) -> Spelling {
         self.space.spelling()
     }

@@ -497,8 +497,10 @@ fn what_a_recorded_body_ends_in_names_the_program_s_task() {
             assert_eq!(error.kind(), kind);
             assert_eq!(values(&store), [1; N_DATA], "all is at home again");
         }
-        let error = recorded.run_across(&Inline).unwrap_err();
-        assert_eq!(error.task(), Some("bad 1"));
+        let as_space = dataflow_core::run(&recorded, &Inline);
+        for ended in [recorded.run_across(&Inline), as_space] {
+            assert_eq!(ended.unwrap_err().task(), Some("bad 1"));
+        }
     }
 }
 
@@ -891,10 +893,16 @@ fn a_datum_that_is_not_at_home_across_ranks_is_told_by_the_first_task_that_reads
             add.task((write(&a), read(&b)), |(a, b)| a.0 += b.0);
             r.name("again").task(read(&b), |_| ());
         });
-        let on = Context::new(&Inline).across(courier);
-        program.unwrap().run_across(&on).unwrap_err().to_string()
+        let (program, on) = (program.unwrap(), Context::new(&Inline).across(courier));
+        let erased = dataflow_core::space::Erased::new(&program);
+        [
+            program.run_across(&on),
+            dataflow_core::run_across(&program, &on),
+            dataflow_core::run_across(&erased, &on),
+        ]
+        .map(|ended| ended.unwrap_err().to_string())
     });
-    for text in told {
+    for text in told.into_iter().flatten() {
         let why = format!("slot {N_DATA} of numbers ({N_DATA} slots), which does not exist");
         let datum = "datum 2 of the program (accessed by add 1)";
         let expected = format!("{datum} is to come from {why} (task add 1 on rank 1)");

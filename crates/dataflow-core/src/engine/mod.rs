@@ -207,7 +207,7 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
     replace_depth(outer_depth);
     let ended = run.finish(on, start);
     trace::close(opened, space, Rank(0));
-    ended.map_err(|ordered| ordered.error)
+    ended.map_err(|ordered| space.explained(ordered.error))
 }
 
 /// Runs the tasks that a space places on the rank of the executor's [courier](Executor::courier),
@@ -284,7 +284,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     // A courier knows tasks by their names as ranks send them.
     let named = |failure: &Failure| space.named_by(&failure.name).map(|task| shown(&task));
     let own = own.map(|report| Report { seconds, ..report });
-    agree(closed?, own, rank, &named)
+    agree(closed?, own, rank, &named).map_err(|error| space.explained(error))
 }
 
 /// What a run across ranks answers, once it is closed: the failure that the ranks have agreed on; if that is

@@ -2,7 +2,7 @@
 
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
-use crate::error::TaskError;
+use crate::error::{Error, TaskError};
 use crate::rank::Rank;
 use crate::wire::WireName;
 use std::cmp::Ordering;
@@ -128,6 +128,7 @@ pub(super) trait Behind<D: Datum>: Sync {
     fn count(&self, on: Rank) -> u64;
     fn index(&self, task: RawName) -> Option<usize>;
     fn named_by(&self, words: &[u32]) -> Option<RawName>;
+    fn explained(&self, error: Error) -> Error;
 }
 
 /// Tasks one after the other.
@@ -198,6 +199,10 @@ impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
 
     fn named_by(&self, words: &[u32]) -> Option<RawName> {
         self.named_by(words).map(RawName::of)
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        self.explained(error)
     }
 }
 

@@ -614,6 +614,14 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
         Some(self.names.name(part, raw))
     }
 
+    /// Of a series nobody knows which space's task a text names.
+    fn explained(&self, error: Error) -> Error {
+        match &self.parts[..] {
+            [part] => part.space.get().explained(error),
+            _ => error,
+        }
+    }
+
     fn spelling(&self) -> Spelling {
         Spelling(self.names.clone())
     }

@@ -47,7 +47,7 @@ pub(crate) use edges::{CountedInputs, HomeInputs, NARROW, Sources};
 pub(crate) use name::number_of;
 
 use crate::data::Datum;
-use crate::error::TaskError;
+use crate::error::{Error, TaskError};
 use crate::rank::Rank;
 use std::any::type_name;
 use std::iter;
@@ -178,6 +178,13 @@ pub trait TaskSpace: Sync + Sized {
     #[doc(hidden)]
     fn named_by(&self, words: &[u32]) -> Option<Self::Task> {
         Self::Task::from_wire(words)
+    }
+
+    /// An error of a run, its tasks told as the user knows them: those of a recorded program have numbers
+    /// here, and names in the program.
+    #[doc(hidden)]
+    fn explained(&self, error: Error) -> Error {
+        error
     }
 
     /// What traces read of names.

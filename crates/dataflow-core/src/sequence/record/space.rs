@@ -97,7 +97,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
         self.begin()?;
         match &self.order {
             Some(order) => replay::run(&self.graph, order, on),
-            None => engine::run(self, on).map_err(|error| self.explained(error)),
+            None => engine::run(self, on),
         }
     }
 
@@ -116,7 +116,7 @@ impl<'env, D: Datum> Recorded<'env, D> {
             return self.run(on);
         }
         self.begin()?;
-        engine::run_across(self, on).map_err(|error| self.explained(error))
+        engine::run_across(self, on)
     }
 
     /// A run begins.
@@ -124,16 +124,6 @@ impl<'env, D: Datum> Recorded<'env, D> {
         engine::refuse_inside_a_body()?;
         self.graph.forget_gathered();
         Ok(())
-    }
-
-    /// The same error, its tasks named as the program does; what a body says is its own.
-    fn explained(&self, error: Error) -> Error {
-        let of_body = matches!(error.kind(), Kind::TaskFailed | Kind::TaskPanicked);
-        let error = error.renamed(|task| self.told(task));
-        match of_body {
-            true => error,
-            false => error.retold(|message| self.told(message)),
-        }
     }
 
     /// A text in which steps are told by the tasks of the program, and their flows by its data. It has no task
@@ -308,6 +298,16 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
 
     fn priority(&self, step: Step) -> i64 {
         self.task(step).priority
+    }
+
+    /// What a body says is its own.
+    fn explained(&self, error: Error) -> Error {
+        let of_body = matches!(error.kind(), Kind::TaskFailed | Kind::TaskPanicked);
+        let error = error.renamed(|task| self.told(task));
+        match of_body {
+            true => error,
+            false => error.retold(|message| self.told(message)),
+        }
     }
 
     fn named_by(&self, words: &[u32]) -> Option<Step> {
