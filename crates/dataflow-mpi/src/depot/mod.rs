@@ -74,6 +74,8 @@ pub struct Depot {
     gone: BTreeSet<Rank>,
     /// Of the run that is opened or will be opened next.
     agreement: Agreement,
+    /// What that run is of, as its space is called.
+    space: Box<str>,
     number: u32,
     phase: Phase,
     run: RunState,
@@ -186,6 +188,7 @@ impl Depot {
             owing: Vec::new(),
             gone: BTreeSet::new(),
             agreement: Agreement::default(),
+            space: Box::default(),
             number: 0,
             phase: Phase::Between,
             run: RunState::new(&settings, limits),

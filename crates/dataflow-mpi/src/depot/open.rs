@@ -12,8 +12,10 @@ use std::time::Duration;
 impl Depot {
     /// This rank opens the next run.
     pub fn open(&mut self, terms: &Terms, now: Duration) {
+        let named = terms.settings.iter().find(|(name, _)| name == "space");
+        self.space = named.map_or_else(Box::default, |(_, space)| space.as_str().into());
         // All others are told: a rank that hears only that this rank leaves, too, would blame it.
-        if let Some(failure) = self.gone_failure() {
+        if let Some(failure) = self.gone_failure(&self.space) {
             self.broke(failure);
         }
         if let Some(failure) = self.broken.clone() {

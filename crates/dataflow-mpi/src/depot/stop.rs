@@ -112,7 +112,7 @@ impl Depot {
     pub(super) fn bye(&mut self, from: Rank) {
         self.gone.insert(from);
         if !self.may_leave(from) {
-            self.miss(from, format!("{from} has left"));
+            self.miss(from, has_left(from, &self.space));
         }
     }
 
@@ -139,10 +139,10 @@ impl Depot {
         }
     }
 
-    /// That a rank has left, if one has.
-    pub(crate) fn gone_failure(&self) -> Option<Failure> {
+    /// That a rank has left, if one has, which a run of some space would need.
+    pub(crate) fn gone_failure(&self, space: &str) -> Option<Failure> {
         let gone = self.gone.first()?;
-        Some(failure(*gone, "rank_lost", format!("{gone} has left")))
+        Some(failure(*gone, "rank_lost", has_left(*gone, space)))
     }
 
     /// This rank leaves for good; a rank that has not heard why ranks cannot go on hears it now.
@@ -151,5 +151,13 @@ impl Depot {
             None => self.say_to_known(&Message::Bye),
             Some(failure) => self.tell_broken(&failure),
         }
+    }
+}
+
+/// What is told of a rank that has left, and of the run that must be made without it.
+fn has_left(rank: Rank, space: &str) -> String {
+    match space {
+        "" => format!("{rank} has left"),
+        _ => format!("{rank} has left, and all ranks are needed for {space:?}"),
     }
 }

@@ -75,7 +75,7 @@ impl MoverState {
             None if self.inbox.is_some() => Err(Refused::StillOpen),
             None => self
                 .depot
-                .gone_failure()
+                .gone_failure("")
                 .map_or(Ok(()), |failure| Err(Refused::Broken(failure))),
         }
     }

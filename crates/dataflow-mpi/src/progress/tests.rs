@@ -754,10 +754,12 @@ fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards()
         assert_eq!(received.bytes(), [7]);
     });
     let answer = Promise::new(&*here.host);
-    let open = Command::Open(Terms::default(), Arc::new(Idle(true)), answer.clone());
+    let settings = vec![("space".to_string(), "sweeps".to_string())];
+    let open = Command::Open(Terms { settings }, Arc::new(Idle(true)), answer.clone());
     here.progress.command(open);
     let Some(Err(Refused::Broken(failure))) = answer.take() else {
         panic!("rank 1 has left, and nobody knows")
     };
-    assert!(failure.message.contains("rank 1 has left"), "{failure:?}");
+    let text = "rank 1 has left, and all ranks are needed for \"sweeps\"";
+    assert_eq!(failure.message, text);
 }
