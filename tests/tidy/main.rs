@@ -264,6 +264,7 @@ const MACROS_OF_ROOMS: &[(&str, &str)] = &[
     ("task_names", "space"),
     ("task_space", "space"),
     ("type_of_parameter", "space"),
+    ("expect_parameter", "space"),
     ("macros", "space"), // what task_space calls
     ("wire_by_serde", "port"),
 ];

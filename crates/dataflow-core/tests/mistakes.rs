@@ -130,6 +130,18 @@ fn an_array_of_accesses_is_told_what_takes_its_place() {
     );
 }
 
+/// The parameter was `()` from then on, and each of its uses an error.
+#[test]
+fn a_parameter_of_a_name_of_another_type_is_told_alone() {
+    says_no_more(
+        "parameter",
+        "dataflow_core::task_names! { pub enum Node { Leaf { at: u64 }, Join { level: u32, at: usize } } }
+        pub fn half(node: Node) -> u64 { match node { Node::Leaf { at } => at / 2, _ => 0 } }",
+        &["parameter `at` of a name is of type `u64` (`u32` and `usize` are allowed)"],
+        true,
+    );
+}
+
 #[test]
 fn a_body_that_returns_a_number_is_told_where_results_go() {
     in_scope(

@@ -260,6 +260,7 @@ macro_rules! task_names {
         const _: () = {
             enum __ClassOfTask { $($class),+ }
             const N_CLASSES: u64 = [$(__ClassOfTask::$class as u64),+].len() as u64;
+            $($($crate::expect_parameter!($parameter $(: $type)?);)*)+
 
             impl $crate::space::TaskName for $name {
                 const N_CLASSES: usize = N_CLASSES as usize;
@@ -322,8 +323,28 @@ macro_rules! type_of_parameter {
     (usize) => {
         usize
     };
+    // Refused once, beside the type: an error in its place would leave `()` there, and more errors wherever
+    // the parameter is used.
     ($other:ident) => {
-        compile_error!("a parameter of a name is `u32` or `usize`")
+        $other
+    };
+}
+
+/// Refuses a parameter of another type. Used by `task_names!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! expect_parameter {
+    ($parameter:ident) => {};
+    ($parameter:ident: u32) => {};
+    ($parameter:ident: usize) => {};
+    ($parameter:ident: $other:ident) => {
+        compile_error!(concat!(
+            "parameter `",
+            stringify!($parameter),
+            "` of a name is of type `",
+            stringify!($other),
+            "` (`u32` and `usize` are allowed)"
+        ));
     };
 }
 
