@@ -87,7 +87,43 @@ pub enum Call<P: Recursive + ?Sized> {
 pub type Join<P> = Box<dyn FnOnce(Vec<<P as Recursive>::Value>) -> <P as Recursive>::Value + Send>;
 
 impl<P: Recursive + ?Sized> Call<P> {
-    /// Calls, and how their values are joined.
+    /// Calls, and how their values are joined. Where the compiler does not see what the values are, as in
+    /// `&values[0]`, it is told by `Call::<Self>::fork`.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_core::TaskError;
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::recursion::{Call, Recursive, recurse};
+    ///
+    /// struct MergeSort;
+    ///
+    /// impl Recursive for MergeSort {
+    ///     type Argument = Vec<u32>;
+    ///     type Value = Vec<u32>;
+    ///
+    ///     fn call(&self, mut numbers: Vec<u32>) -> Result<Call<Self>, TaskError> {
+    ///         if numbers.len() < 2 {
+    ///             return Ok(Call::Done(numbers));
+    ///         }
+    ///         let upper = numbers.split_off(numbers.len() / 2);
+    ///         Ok(Call::<Self>::fork([numbers, upper], |halves| merged(&halves[0], &halves[1])))
+    ///     }
+    /// }
+    ///
+    /// fn merged<'a>(mut left: &'a [u32], mut right: &'a [u32]) -> Vec<u32> {
+    ///     let mut all = Vec::with_capacity(left.len() + right.len());
+    ///     while let (Some(l), Some(r)) = (left.first(), right.first()) {
+    ///         let smaller = if l <= r { &mut left } else { &mut right };
+    ///         all.push(smaller[0]);
+    ///         *smaller = &smaller[1..];
+    ///     }
+    ///     [&all, left, right].concat()
+    /// }
+    ///
+    /// assert_eq!(recurse(&MergeSort, vec![3, 1, 2, 5, 4], &Inline)?.0, [1, 2, 3, 4, 5]);
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
     pub fn fork(
         arguments: impl IntoIterator<Item = P::Argument>,
         join: impl FnOnce(Vec<P::Value>) -> P::Value + Send + 'static,

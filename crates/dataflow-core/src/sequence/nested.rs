@@ -74,6 +74,31 @@ impl<'c, 'env> Scope<'c, 'env> {
     /// assert_eq!(rows, [[10, 20], [23, 4]]);
     /// # Ok::<(), dataflow_core::Error>(())
     /// ```
+    /// A function that inserts tasks takes the scope, be it the outermost or that of a parent's children, and
+    /// what it works on for as long as its tasks may borrow:
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_core::sequence::{Scope, scope, write};
+    ///
+    /// fn sort<'a>(s: &Scope<'_, 'a>, numbers: &'a mut [u32]) {
+    ///     let middle = numbers.len() / 2;
+    ///     let whole = s.handle(numbers);
+    ///     if middle > 0 {
+    ///         s.nested(write(&whole), move |s, numbers| {
+    ///             let (lower, upper) = numbers.split_at_mut(middle);
+    ///             sort(&s, lower);
+    ///             sort(&s, upper);
+    ///         });
+    ///         // A stable sort merges what is sorted on either side.
+    ///         s.task(write(&whole), |numbers| numbers.sort());
+    ///     }
+    /// }
+    ///
+    /// let mut numbers = [3, 1, 2, 5, 4];
+    /// scope(&Inline, |s| sort(s, &mut numbers))?;
+    /// assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    /// # Ok::<(), dataflow_core::Error>(())
+    /// ```
     pub fn nested<A, F, O>(&self, accesses: A, body: F)
     where
         A: AccessSet<'c>,

@@ -172,7 +172,8 @@ impl<'c, 'env> Scope<'c, 'env> {
     }
 
     /// A handle for a borrowed datum, whose owner finds what tasks left when the scope has ended. Bodies get
-    /// `&T` and `&mut T`, as of a datum of the [scope's own](Self::handle).
+    /// `&T` and `&mut T`, as of a datum of the [scope's own](Self::handle). Of a slice, which has no size,
+    /// `s.handle(slice)` makes a handle: there the reference is the datum.
     ///
     /// # Examples
     /// ```
