@@ -106,8 +106,18 @@ fn within(key: &str, number: Option<f64>, most: f64) -> Result<f64, String> {
 fn read(path: &Path) -> Result<Vec<Graph>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|fault| format!("{shown}: {fault}"))?;
-    let object: Value = serde_json::from_str(&text).map_err(|fault| format!("{shown}: {fault}"))?;
-    graphs(&object).map_err(|fault| format!("{shown}: {fault}"))
+    parsed(&text).map_err(|fault| format!("{shown}: {fault}"))
+}
+
+fn parsed(text: &str) -> Result<Vec<Graph>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err(
+            "file is empty (must be what an example printed with --json --trace FILE)".into(),
+        );
+    }
+    let object = serde_json::from_str(text).map_err(|fault| fault.to_string())?;
+    graphs(&object)
 }
 
 fn graphs(object: &Value) -> Result<Vec<Graph>, String> {
@@ -143,19 +153,6 @@ fn table(before: &[Graph], after: &[Graph]) -> Result<String, String> {
 }
 
 fn compare(before: &Graph, after: &Graph, text: &mut String) {
-    let mut line = |name: &str, [was, is]: [f64; 2]| {
-        let change = match was {
-            0.0 => String::new(),
-            was => format!("{:+.1} %", 100.0 * (is - was) / was),
-        };
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{name:<32} {was:>12.6} {is:>12.6} {change:>10}");
-    };
-    line(
-        &format!("{}, wall time (s)", after.name),
-        [before.seconds, after.seconds],
-    );
-    line("  no schedule takes less", [before.bound, after.bound]);
     let names = before
         .shares
         .iter()
@@ -168,9 +165,21 @@ fn compare(before: &Graph, after: &Graph, text: &mut String) {
         .collect();
     let change = |row: &(&str, [f64; 2])| (row.1[1] - row.1[0]).abs();
     rows.sort_by(|a, b| change(b).total_cmp(&change(a)));
-    for (name, times) in &rows {
-        line(&format!("  workers: {name}"), *times);
-    }
+    let mut lines = vec![
+        (
+            format!("{}, wall time (s)", after.name),
+            [before.seconds, after.seconds],
+        ),
+        (
+            "  no schedule takes less".into(),
+            [before.bound, after.bound],
+        ),
+    ];
+    lines.extend(
+        rows.iter()
+            .map(|(name, times)| (format!("  workers: {name}"), *times)),
+    );
+    write_lines(&lines, text);
     if let Some((name, [was, is])) = rows.first() {
         let _ = writeln!(
             text,
@@ -183,6 +192,21 @@ fn compare(before: &Graph, after: &Graph, text: &mut String) {
         "Before: {}\nAfter:  {}\n",
         before.verdict, after.verdict
     );
+}
+
+/// Names, two numbers and their change, in columns as wide as the longest name.
+fn write_lines(lines: &[(String, [f64; 2])], text: &mut String) {
+    let widths = lines.iter().map(|(name, _)| name.chars().count());
+    let width = widths.max().unwrap_or_default();
+    for (name, [was, is]) in lines {
+        let change = match *was {
+            0.0 => String::new(),
+            was => format!("{:+.1} %", 100.0 * (is - was) / was),
+        };
+        let line = format!("{name:<width$} {was:>12.6} {is:>12.6} {change:>10}");
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
 }
 
 #[cfg(test)]
@@ -225,11 +249,29 @@ mod tests {
         );
     }
 
+    /// The cause with the longest name pushed its numbers out of their columns.
+    #[test]
+    fn numbers_stand_below_each_other_whatever_the_names_are() {
+        let long = "ready elsewhere (policy)";
+        let before = graph(4.0, &[("Cell", 0.5), (long, 0.5)]);
+        let after = graph(2.0, &[("Cell", 0.5), (long, 0.5)]);
+        let text = table(&[before], &[after]).unwrap();
+        let percents = text.lines().filter_map(|line| line.rfind(" %"));
+        let percents: Vec<_> = percents.collect();
+        assert_eq!(percents.len(), 4, "{text}");
+        assert!(percents.iter().all(|at| *at == percents[0]), "{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+    }
+
     #[test]
     fn files_without_a_trace_are_refused() {
         assert!(
             read(Path::new("nowhere.json")).is_err_and(|fault| fault.starts_with("nowhere.json"))
         );
+        for (text, why) in [("", "file is empty"), ("\u{feff}{}", "no trace in it")] {
+            let fault = parsed(text).err();
+            assert!(fault.is_some_and(|fault| fault.starts_with(why)), "{why}");
+        }
         for (trace, why) in [
             (json!(null), "no trace in it"),
             (json!([]), "no graph was traced"),
