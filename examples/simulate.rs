@@ -289,7 +289,12 @@ impl CostsFile {
                 (name, text)
             }
         };
-        let read = serde_json::from_str(&text);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        if text.trim().is_empty() {
+            let text = "file is empty (must be an object of JSON, as examples/simulate/costs.json)";
+            return Err(wrong_costs(&name, text));
+        }
+        let read = serde_json::from_str(text);
         let costs: CostsFile = read.map_err(|error| wrong_costs(&name, error))?;
         CostsFile { name, ..costs }.checked()
     }

@@ -155,6 +155,7 @@ fn costs_come_from_a_file_and_wrong_ones_are_told() {
                 "remote_nanoseconds_per_byte": {remote}, "initialise_nanoseconds_per_byte": 0,
                 "idle_round_microseconds": 1 }}"#
         );
+        let text = if gemm.is_empty() { "\n" } else { &text };
         fs::write(&file, text).unwrap();
         let costs = file.to_str().unwrap();
         simulate(
@@ -182,6 +183,7 @@ fn costs_come_from_a_file_and_wrong_ones_are_told() {
     for (wrong, says) in [
         ("0", "costs.json: gflops of Gemm"),
         ("\"fast\"", "invalid type"),
+        ("", "costs.json: file is empty"),
         (
             "1, \"Gem\": 2",
             "costs.json: gflops: there is no class Gem (",

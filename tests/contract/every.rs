@@ -473,6 +473,26 @@ fn a_file_of_hosts_that_is_not_there_is_a_failure_with_its_object() {
     assert!(ended.error_line().contains("no/such/file"));
 }
 
+/// It was told that rank 0 has no host, and not by which file.
+#[test]
+fn a_file_of_hosts_that_names_no_rank_s_host_is_told_with_its_name() {
+    let file = std::env::temp_dir().join(format!("no-{}-hosts", std::process::id()));
+    let name = file.to_str().unwrap();
+    for (text, why) in [
+        ("# none\n", "rank 0 has no host (0 are named)"),
+        ("127.0.0.1\n", "127.0.0.1:0 (a port other than 0 is needed)"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let token = format!("export DATAFLOW_TOKEN={}", "a".repeat(64));
+        let flags = ["--rank", "0", "--hosts", name, "--json"];
+        let ended = run_with(&token, "cholesky", &flags);
+        assert_eq!(ended.status, 1, "{}", ended.stderr);
+        let line = ended.error_line();
+        assert!(line.starts_with(name) && line.contains(why), "{line}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
 /// Seconds in which what is refused must be refused, on a machine that does other things too.
 const IN_TIME: f64 = 10.0;
 
@@ -637,13 +657,16 @@ fn what_is_no_number_is_refused_with_what_would_be_one() {
         ("--levels", large, &format!("{large} is not in 1..=2")),
         ("--levels", small, &format!("{small} is not in 1..=2")),
     ] {
-        let refused = run("cholesky", &[&format!("{flag}={value}")]);
-        let line = refused.is_a_bad_argument();
-        let begins = line.starts_with(&format!("invalid value '{value}' for '{flag} <"));
-        assert!(
-            begins && line.ends_with(&format!(">': {allowed}")),
-            "{line}"
-        );
+        // What is negative was no value but an unexpected argument, if it stood apart.
+        for words in [&[&*format!("{flag}={value}")][..], &[flag, value]] {
+            let refused = run("cholesky", words);
+            let line = refused.is_a_bad_argument();
+            let begins = line.starts_with(&format!("invalid value '{value}' for '{flag} <"));
+            assert!(
+                begins && line.ends_with(&format!(">': {allowed}")),
+                "{line}"
+            );
+        }
     }
 }
 

@@ -317,8 +317,32 @@ fn every_awkward_file_ends_as_it_has_to() {
 fn a_byte_order_mark_is_no_part_of_a_file() {
     let options = "\u{feff}1\n42 40 0.1 0 0.2 0.5 C 0 4.759423036851750\n";
     let nodes = "\u{feff}1 0 0\n";
-    let ended = run("blackscholes", &["--input", &written("mark.txt", options)]);
-    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let sequences = "\u{feff}>one\nAC\n>two\nAG\n";
+    let costs = "\u{feff}{ \"kernels\": [{ \"gflops\": 8 }] }";
+    for (example, flags) in [
+        (
+            "blackscholes",
+            &["--input", &written("mark.txt", options)][..],
+        ),
+        (
+            "alignment",
+            &["--input", &written("mark.fasta", sequences)][..],
+        ),
+        (
+            "cholesky",
+            &[
+                "--n",
+                "9",
+                "--simulate",
+                "time",
+                "--costs",
+                &written("mark.json", costs),
+            ][..],
+        ),
+    ] {
+        let ended = run(example, flags);
+        assert_eq!(ended.status, 0, "{example}: {}", ended.stderr);
+    }
     // One node is too few; it is read, though.
     let ended = run("shallow_water", &["--input", &written("mark.nodes", nodes)]);
     assert!(!ended.stderr.contains("line 1"), "{}", ended.stderr);

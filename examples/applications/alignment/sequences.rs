@@ -16,12 +16,19 @@ pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
     let malformed = |text: String| Failure::malformed_input(format!("{}: {text}", path.display()));
     let unread = |error| Failure::input_unreadable(path, error);
     let bytes = std::fs::read(path).map_err(unread)?;
+    // Editors of Windows put a byte order mark before everything else.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
     let wrong = |n: usize| malformed(format!("holds {n} records, must hold 2"));
     if bytes.trim_ascii().is_empty() {
         return Err(wrong(0));
     }
-    let mut reader =
-        parse_fastx_reader(&bytes[..]).map_err(|error| malformed(error.to_string()))?;
+    if let Some(begin) = bytes.first().filter(|begin| !b">@".contains(begin)) {
+        let begin = begin.escape_ascii();
+        return Err(malformed(format!(
+            "begins with '{begin}', must begin with '>'"
+        )));
+    }
+    let mut reader = parse_fastx_reader(bytes).map_err(|error| malformed(error.to_string()))?;
     let mut sequences = Vec::new();
     while let Some(record) = reader.next() {
         let record = record.map_err(|error| malformed(error.to_string()))?;

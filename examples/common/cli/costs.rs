@@ -358,6 +358,7 @@ impl CostFile {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn parse(text: &str) -> Result<CostFile, WrongCosts> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.trim().is_empty() {
             let text =
                 "file is empty (must be an object of JSON, as the example calibrate writes it)";

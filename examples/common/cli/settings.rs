@@ -503,6 +503,11 @@ fn honoured(
     for flag in shared.get_arguments().map(|flag| flag.get_id().as_str()) {
         command = command.mut_arg(flag, |arg| arg.hide(!honours(flag)));
     }
+    // No flag begins with a digit: what looks like a number is a value, and refused as one.
+    command = command.mut_args(|arg| {
+        let takes_one = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_one)
+    });
     let matches = command.try_get_matches_from_mut(words);
     let matches = matches.map_err(|error| with_range(error, &mut command))?;
     let given = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
@@ -805,7 +810,11 @@ impl Flags {
             }
         };
         let token = Seat::token(variable)?;
-        let mut seat = Seat::among(&hosts, Rank(rank), token)?;
+        let mut seat =
+            Seat::among(&hosts, Rank(rank), token).map_err(|error| match &self.hosts {
+                Some(file) => Failure::from(error).about(file),
+                None => error.into(),
+            })?;
         if let Some(listen) = self.listen {
             seat.listen = vec![listen];
         }
