@@ -139,6 +139,18 @@ impl Runtime {
     }
 
     /// What this rank has sent since the runtime was made; nothing if it is alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::{Runtime, launch};
+    /// let sent = launch(Runtime::builder().threads(1).ranks(2), |runtime| {
+    ///     let before = runtime.sent();
+    ///     runtime.gather(vec![0; 100])?;
+    ///     Ok::<_, dataflow::Error>(runtime.sent().since(&before))
+    /// })?;
+    /// assert_eq!(sent.messages, 1); // of rank 0: what both gave, to rank 1
+    /// # Ok::<(), dataflow::Error>(())
+    /// ```
     pub fn sent(&self) -> Counters {
         let messenger = self.messenger.as_ref();
         messenger.map_or(Counters::default(), Messenger::counters)
