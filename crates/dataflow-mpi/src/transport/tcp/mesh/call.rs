@@ -91,8 +91,8 @@ impl MeshCall {
     pub fn wakes(&self) -> Duration {
         match &self.state {
             CallState::Pausing { until } => (*until).min(self.until),
-            CallState::Connecting { since, .. } => self.connects_by(*since).min(self.until),
-            CallState::Talking { since, .. } => self.answers_by(*since).min(self.until),
+            CallState::Connecting { since, .. } => self.connects_by(*since),
+            CallState::Talking { since, .. } => self.answers_by(*since),
         }
     }
 
@@ -101,7 +101,7 @@ impl MeshCall {
     fn connects_by(&self, since: Duration) -> Duration {
         match self.is_once {
             true => self.until,
-            false => since + ATTEMPT,
+            false => self.until.min(since + ATTEMPT),
         }
     }
 
@@ -110,7 +110,7 @@ impl MeshCall {
         match self.addresses.len() {
             0 | 1 => self.until,
             _ if self.is_once => self.until,
-            _ => since + ANSWER,
+            _ => self.until.min(since + ANSWER),
         }
     }
 
@@ -140,8 +140,7 @@ impl MeshCall {
             }
             let refused = match self.step(token, watch, number, now) {
                 Ok(Some(stream)) => return Called::Connected(stream),
-                Ok(None) if now <= self.until => return Called::Not,
-                Ok(None) => CallRefused::Now("nobody answers".into()),
+                Ok(None) => return Called::Not,
                 Err(refused) => refused,
             };
             self.addresses[self.at].1 = refused;
@@ -370,13 +369,50 @@ mod tests {
         }
     }
 
+    /// It was said that nobody answers, though somebody was there.
+    #[test]
+    fn a_call_whose_time_is_over_in_the_midst_of_an_attempt_says_how_far_that_came() {
+        let (crowded, silent, next) = (listener(), listener(), listener());
+        let crowd = crowd(&crowded);
+        let is_connecting = |state: &CallState| matches!(state, CallState::Connecting { .. });
+        let is_talking = |state: &CallState| matches!(state, CallState::Talking { .. });
+        for (listeners, is_far, reason) in [
+            (
+                &[&crowded][..],
+                is_connecting as fn(&CallState) -> bool,
+                "connection timed out",
+            ),
+            (
+                &[&silent, &next],
+                is_talking,
+                "it is there, and has not answered",
+            ),
+        ] {
+            let mut call = call(listeners);
+            call.until = Duration::from_secs(1); // no attempt takes so little
+            go_until(&mut call, Duration::ZERO, |call, _| is_far(&call.state));
+            let later = call.until + Duration::from_nanos(1);
+            let called = go_until(&mut call, later, |_, _| true);
+            let Called::Failed(CallRefused::Now(told)) = called else {
+                panic!("{reason}: it goes on calling")
+            };
+            assert!(told.contains(reason), "{told}");
+        }
+        drop(crowd);
+    }
+
+    /// Nobody else gets through to that listener for now.
+    fn crowd(listener: &TcpListener) -> [TcpStream; 2] {
+        listen(listener, Backlog::new(0).unwrap()).unwrap();
+        let at = listener.local_addr().unwrap();
+        [(); 2].map(|()| TcpStream::connect(at).unwrap())
+    }
+
     /// The host was taken for one that had ended, and the rank ended too.
     #[test]
     fn a_call_that_decides_waits_behind_a_crowd_for_as_long_as_the_system_does() {
         let crowded = listener();
-        listen(&crowded, Backlog::new(0).unwrap()).unwrap();
-        let at = crowded.local_addr().unwrap();
-        let crowd = [(); 2].map(|()| TcpStream::connect(at).unwrap());
+        let crowd = crowd(&crowded);
         for (is_once, waits) in [(true, true), (false, false)] {
             let mut call = call(&[&crowded]);
             call.is_once = is_once;
