@@ -410,6 +410,21 @@ mod tests {
         }
     }
 
+    /// Who has a bell may wait for it before anything else.
+    #[test]
+    fn a_bell_has_been_rung_for_what_came_before_it_was_asked_for() {
+        let [mut here, mut there] = two();
+        here.send(THERE, vec![1]);
+        let bell = there.bell(&*Machine::new()).unwrap();
+        let (tell, told) = channel();
+        // Not joined: if it sleeps for ever the test must not.
+        std::thread::spawn(move || {
+            bell.wait(None);
+            tell.send(())
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(()));
+    }
+
     /// Two of them ended the process.
     #[test]
     fn data_that_panic_as_they_are_dropped_are_dropped_one_by_one() {

@@ -187,6 +187,100 @@ mod tests {
     use crate::host::Machine;
     use crate::transport::local;
     use dataflow_core::port::{Heap, Memory};
+    use std::collections::VecDeque;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A transport that answers so when it is asked; then what was to be received is there. It cannot ring.
+    struct Scripted {
+        answers: VecDeque<Option<Event>>,
+        room: Option<Room>,
+    }
+
+    impl Scripted {
+        fn new(answers: impl IntoIterator<Item = Option<Event>>) -> Self {
+            Scripted {
+                answers: answers.into_iter().collect(),
+                room: None,
+            }
+        }
+    }
+
+    impl Transport for Scripted {
+        fn rank(&self) -> Rank {
+            Rank(0)
+        }
+        fn n_ranks(&self) -> usize {
+            2
+        }
+        fn limits(&self) -> MessageLimits {
+            local::connect(1)[0].limits()
+        }
+        fn send(&mut self, _: Rank, _: Vec<u8>) {}
+        fn send_data(&mut self, _: Rank, _: u32, _: Payload) {}
+        fn receive(&mut self, _: Rank, _: u32, room: Room) {
+            self.room = Some(room);
+        }
+        fn awaits(&mut self, _: Rank) -> bool {
+            false
+        }
+        fn poll(&mut self) -> Option<Event> {
+            self.answers.pop_front().unwrap_or_else(|| {
+                let (from, tag, bytes) = (Rank(1), TAG, 8);
+                let room = self.room.take()?;
+                Some(Event::Data {
+                    from,
+                    tag,
+                    room,
+                    bytes,
+                })
+            })
+        }
+        fn bell(&mut self, _: &dyn Host) -> Option<Arc<dyn Bell>> {
+            None
+        }
+    }
+
+    /// It slept, and nobody rang.
+    #[test]
+    fn who_receives_over_a_transport_that_cannot_ring_looks_again() {
+        let owned = || {
+            let scripted = Scripted::new([None, None]);
+            let mut raw = Raw::new(Box::new(scripted), &*Machine::new(), false);
+            raw.receive(Rank(1), Heap.allocate(8)).is_ok()
+        };
+        let lent = || {
+            let (mut transport, mut kept) = (Scripted::new([None, None]), Vec::new());
+            let lent = LentTransport {
+                transport: &mut transport,
+                kept: &mut kept,
+            };
+            let mut raw = Raw::over(lent, None, &*Machine::new());
+            raw.receive(Rank(1), Heap.allocate(8)).is_ok()
+        };
+        for receives in [owned as fn() -> bool, lent] {
+            let (tell, told) = channel();
+            // Not joined: if it sleeps for ever the test must not.
+            thread::spawn(move || tell.send(receives()));
+            assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true));
+        }
+    }
+
+    /// Bytes are those of the data that come meanwhile, which are none of the protocol's.
+    #[test]
+    fn who_is_connected_while_the_transport_is_lent_is_told_to_its_protocol_and_no_bytes() {
+        let (from, mut kept) = (Rank(1), Vec::new());
+        let parts = [0, 5, 0].map(|bytes| Some(Event::Part { from, bytes }));
+        let mut transport = Scripted::new(parts);
+        let mut lent = LentTransport {
+            transport: &mut transport,
+            kept: &mut kept,
+        };
+        assert!(lent.poll().is_none());
+        let connected = |event: &Event| matches!(event, Event::Part { bytes: 0, .. });
+        assert!(kept.len() == 2 && kept.iter().all(connected), "{kept:?}");
+    }
 
     #[test]
     fn a_rank_that_is_lost_while_the_transport_is_lent_is_lost_to_its_protocol_too() {
