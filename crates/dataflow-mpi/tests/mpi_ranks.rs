@@ -122,11 +122,72 @@ fn mpi_does_what_every_transport_must() {
         message_bytes: 200,
         ..TIGHT
     };
-    for sizes in [Sizes::default(), tight] {
+    // Rooms of each rank for what all of them send.
+    let uneven = Sizes {
+        packet_bytes: 60 + 70 * world.here().0,
+        ..tight
+    };
+    for sizes in [Sizes::default(), tight, uneven] {
         let transport = world.transport(sizes).unwrap();
         // Of longer ones Open MPI 4.1 writes what the room does not hold.
         conform(Box::new(transport), &*Machine::new(), 1000);
     }
+    world.end(PATIENCE).unwrap();
+}
+
+#[test]
+fn sizes_that_mpi_cannot_have_are_those_nearest_to_them() {
+    if !is_rank() {
+        return must_pass("sizes_that_mpi_cannot_have_are_those_nearest_to_them", &[2]);
+    }
+    let world = MpiWorld::begin().unwrap();
+    let most = Sizes {
+        message_bytes: usize::MAX,
+        largest_tag: u32::MAX,
+        ..Sizes::default()
+    };
+    let limits = world.transport(most).unwrap().limits();
+    assert_eq!(limits.message_bytes, i32::MAX as usize);
+    assert!(limits.largest_tag <= i32::MAX as u32);
+    let least = Sizes {
+        packet_bytes: 0,
+        packets: 0,
+        ..Sizes::default()
+    };
+    let (messenger, host) = messenger(&world, least, Settings::default());
+    let end = run(&Graph::random(1, world.n_ranks(), 10), &messenger, &*host);
+    assert!(end.is_good(), "{end:?}");
+    drop(messenger);
+    world.end(PATIENCE).unwrap();
+}
+
+/// Else it would be waited for.
+#[test]
+fn a_rank_that_mpi_does_not_know_is_lost_with_what_mpi_says() {
+    if !is_rank() {
+        let name = "a_rank_that_mpi_does_not_know_is_lost_with_what_mpi_says";
+        return must_pass(name, &[2]);
+    }
+    let world = MpiWorld::begin().unwrap();
+    let mut transport = world.transport(Sizes::default()).unwrap();
+    let (nobody, range) = (Rank(9), 0..8);
+    let calls: [fn(&mut dyn Transport, Rank, Room); 3] = [
+        |transport, nobody, _| transport.send(nobody, vec![7]),
+        |transport, nobody, _| {
+            let data = Load::Packed([7; 8].into());
+            transport.send_data(nobody, 1, data.part(0..8));
+        },
+        |transport, nobody, room| transport.receive(nobody, 1, room),
+    ];
+    for call in calls {
+        let (block, range) = (Heap.allocate(8), range.clone());
+        call(&mut transport, nobody, Room { block, range });
+        let Some(Event::Lost(rank, said)) = transport.poll() else {
+            panic!("nobody says so")
+        };
+        assert!(rank == nobody && said.starts_with("MPI: "), "{said}");
+    }
+    drop(transport);
     world.end(PATIENCE).unwrap();
 }
 
@@ -291,6 +352,49 @@ fn a_communicator_of_the_users_is_taken_and_left_alone() {
 }
 
 #[test]
+fn a_world_is_not_ended_under_a_transport() {
+    if !is_rank() {
+        return must_pass("a_world_is_not_ended_under_a_transport", &[1, 2]);
+    }
+    let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Serialized).unwrap();
+    let world = MpiWorld::over(&universe.world()).unwrap();
+    let transport = world.transport(Sizes::default()).unwrap();
+    let refused = world.end(PATIENCE).unwrap_err();
+    assert!(refused.message().contains("still used it"), "{refused}");
+    drop(transport);
+}
+
+/// It would wait for ever.
+#[test]
+fn a_world_whose_ranks_do_not_all_come_to_the_end_says_so_after_the_time_allowed() {
+    let name = "a_world_whose_ranks_do_not_all_come_to_the_end_says_so_after_the_time_allowed";
+    if !is_rank() {
+        if let Some(output) = run_on(name, 2) {
+            let said = said(&output);
+            let named = said.contains("\nerror: not all ranks came to the end within 50ms\n");
+            assert!(named && !output.status.success(), "{said}");
+        }
+        return;
+    }
+    let world = MpiWorld::begin().unwrap();
+    if world.here().0 == 1 {
+        thread::sleep(Duration::from_secs(60)); // the launcher ends it
+    }
+    let late = world.end(Duration::from_millis(50)).unwrap_err();
+    assert_eq!(late.name(), "rank_lost");
+    eprintln!("\nerror: {}", late.message());
+    std::process::exit(1);
+}
+
+#[test]
+fn an_mpi_that_its_owner_has_not_initialised_is_a_named_error() {
+    let world = mpi::topology::SimpleCommunicator::world();
+    let refused = MpiWorld::over(&world).unwrap_err();
+    assert_eq!(refused.name(), "wrong_settings");
+    assert!(refused.message().contains("not initialised"), "{refused}");
+}
+
+#[test]
 fn a_thread_level_that_is_too_low_is_a_named_error() {
     if !is_rank() {
         return must_pass("a_thread_level_that_is_too_low_is_a_named_error", &[2]);
@@ -343,12 +447,15 @@ fn a_world_that_is_dropped_by_a_panic_ends_the_job() {
                 "{}",
                 said(&output)
             );
+            // Of a line that has no end.
+            assert!(said(&output).contains("last words"), "{}", said(&output));
         }
         return;
     }
     let world = MpiWorld::begin().unwrap();
     let (messenger, host) = messenger(&world, Sizes::default(), Settings::default());
     if messenger.rank() == Rank(1) {
+        print!("last words");
         panic!("on purpose");
     }
     // The others wait for a run that rank 1 never opens.

@@ -217,3 +217,37 @@ fn lasting(payload: Payload) -> Payload {
 pub fn place(rank: Rank) -> c_int {
     c_int::try_from(rank.0).unwrap_or(c_int::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataflow_core::port::{Cargo, Head};
+    use std::borrow::Cow;
+
+    /// A datum that is packed for each look.
+    struct Folded;
+
+    impl Cargo for Folded {
+        fn head(&self) -> Head {
+            Head::default()
+        }
+        fn size(&self) -> usize {
+            8
+        }
+        fn body(&self) -> Cow<'_, [u8]> {
+            Cow::Owned(b"01234567".to_vec())
+        }
+    }
+
+    #[test]
+    fn what_is_packed_for_each_look_is_packed_once_and_holds_what_it_held() {
+        let held = Arc::new(());
+        let payload = Load::Lent(Arc::new(Folded)).part(2..6);
+        assert_eq!(payload.lasting(), None);
+        let payload = lasting(payload.holding(Some(held.clone())));
+        assert_eq!(payload.lasting(), Some(&b"2345"[..]));
+        assert_eq!(Arc::strong_count(&held), 2);
+        drop(payload);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
