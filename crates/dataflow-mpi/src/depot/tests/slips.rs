@@ -363,3 +363,48 @@ fn a_rank_that_slept_itself_misses_no_packet_that_may_come_late() {
     let missed = depots[0].broken().map(|failure| &*failure.message);
     assert!(missed.is_some_and(|text| text.contains("is missing")));
 }
+
+/// Where a run is closed late it would be taken for lost.
+#[test]
+fn what_a_rank_that_has_stopped_does_not_deliver_counts_as_delivered() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    let large = 100_000;
+    depots[0].post(parcel(1, &[large]), false);
+    depots[0].drive(NOW);
+    let Some(Action::Packet(_, bytes)) = depots[0].next_action() else {
+        panic!("nothing is announced")
+    };
+    let from = Rank(0);
+    depots[1].event(Event::Packet { from, bytes }, NOW);
+    depots[0].event(Event::Sent(Rank(1)), NOW);
+    depots[1].abort(failure(Rank(1), "cancelled", ""));
+    assert_eq!(depots[1].run.parcels(), (0, 1), "its data have not come");
+    depots[0].post(parcel(1, &[large]), false);
+    depots[0].post(parcel(1, &[10]), false);
+    exchange(&mut depots);
+    assert_eq!(depots[0].run.parcels(), (3, 0));
+    assert_eq!(depots[1].run.parcels(), (0, 3));
+}
+
+/// A worker that looked in vain when it closed looks no more, and nobody asks again.
+#[test]
+fn a_rank_that_has_closed_keeps_no_other_from_learning_that_nothing_will_happen() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].close(None);
+    for (rank, idle) in [(0, true), (1, false)] {
+        depots[rank].pulse(Pulse {
+            idle,
+            count: 1,
+            ..Pulse::default()
+        });
+    }
+    let told = (0..10).flat_map(|n| {
+        let now = NOW + n * Duration::from_millis(500);
+        exchange_at(&mut depots, now)
+    });
+    let told: Vec<_> = told.collect();
+    let stalls = |told: &(usize, Action)| matches!(told, (0, Action::Stall));
+    assert!(!told.is_empty() && told.iter().all(stalls), "{told:?}");
+}

@@ -283,3 +283,36 @@ fn a_rank_that_has_run_all_its_tasks_hands_on_that_one_below_is_dry_and_again_af
     assert_eq!([next(true, 1), next(false, 1)], [Some(Next::Dry), None]);
     assert_eq!([next(true, 9), next(false, 10)], [None, Some(Next::Dry)]);
 }
+
+/// Bytes of one come until then.
+#[test]
+fn parcels_are_waited_for_from_when_the_sums_last_changed() {
+    let (family, mut waves) = (
+        TreePlace::of(Rank(0), 1),
+        Waves::new(Duration::from_secs(1), Duration::from_secs(9)),
+    );
+    let mut found = (0..50).filter_map(|at: u64| {
+        let standing = Standing {
+            came: at.min(20),
+            ..alone(4)
+        };
+        let next = waves.next(&family, standing, Duration::from_secs(at))?;
+        matches!(next, Next::Lost(_)).then_some(at)
+    });
+    let at = found.next().expect("5 were sent and 4 delivered");
+    assert!((30..=33).contains(&at), "{at}");
+}
+
+#[test]
+fn the_root_wakes_for_the_next_wave_when_its_pause_is_over() {
+    let (family, pause) = (TreePlace::of(Rank(0), 1), Duration::from_secs(2));
+    let mut waves = Waves::new(pause, Duration::from_secs(9));
+    let at = Duration::from_secs;
+    assert_eq!(waves.wakes(at(1)), None, "nobody is dry");
+    assert_eq!(waves.next(&family, alone(4), at(1)), Some(Next::Wave(1)));
+    assert_eq!(waves.wakes(at(1)), None, "it is under way");
+    assert_eq!(waves.next(&family, alone(4), at(1)), None, "it has ended");
+    assert_eq!(waves.wakes(at(1)), Some(at(3)));
+    assert_eq!(waves.next(&family, alone(4), at(2)), None, "it pauses");
+    assert_eq!(waves.next(&family, alone(4), at(3)), Some(Next::Wave(2)));
+}
