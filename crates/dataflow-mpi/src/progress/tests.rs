@@ -5,7 +5,7 @@ use crate::bell::Bell;
 use crate::depot::{Depot, Refused};
 use crate::host::{Host, Machine, Promise, Thread, Turn};
 use crate::outbox::Haste;
-use crate::settings::{Drive, Settings};
+use crate::settings::{Drive, RAREST_BEAT, Settings};
 use crate::sync::{Mutex, Ordering, lock};
 use crate::transport::local::{self, Local};
 use crate::transport::raw::{Raw, Sendable};
@@ -310,6 +310,17 @@ fn the_thread_naps_by_how_long_nothing_has_moved_whoever_moved() {
     assert_eq!(nap_at(30, &mut life), Some(LONGEST));
 }
 
+/// Another that waits for this rank to open the next asks whether it lives.
+#[test]
+fn between_runs_the_thread_rests_until_it_is_rung_or_if_nothing_rings_for_half_a_beat() {
+    let half = Settings::default().beat.min(RAREST_BEAT) / 2;
+    for (rings, expected) in [(true, None), (false, Some(half))] {
+        let ranks = ranks_that_ring(rings, 2, Duration::ZERO);
+        let rests = nap(&ranks[0].progress, &mut Life::default());
+        assert_eq!(rests, Some(expected), "it rings: {rings}");
+    }
+}
+
 /// Another that leaves has said that nobody looks: that is no time.
 #[test]
 fn a_worker_that_waits_tells_the_time_by_its_own_look() {
@@ -530,6 +541,27 @@ fn whoever_panics_with_the_bare_transport_gives_it_back() {
     assert!(catch_unwind(talk).is_err());
     assert!(!here.movers.is_lent());
     assert_eq!(here.lend(true, |_| 1), Ok(1));
+}
+
+/// Whoever has not heard the end of the run does not come.
+#[test]
+fn the_bare_transport_is_lent_when_all_that_was_said_has_left() {
+    let ranks = ranks(2, Duration::ZERO);
+    let [here, there] = &ranks[..] else {
+        unreachable!("there are two")
+    };
+    here.progress.with_depot(|depot| depot.leave());
+    let is_lent = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let talk = |_: &mut Raw<'_>| is_lent.store(true, Ordering::SeqCst);
+        threads.spawn(move || here.progress.lend(true, talk));
+        while !is_lent.load(Ordering::SeqCst) {
+            move_all(std::slice::from_ref(there));
+            thread::yield_now();
+        }
+    });
+    let has_heard = |depot: &mut Depot| depot.gone_failure().is_some();
+    assert!(there.progress.with_depot(has_heard));
 }
 
 /// It looked for ever: what was said to a rank that takes nothing does not leave.
