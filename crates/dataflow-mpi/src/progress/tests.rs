@@ -564,6 +564,98 @@ fn the_bare_transport_is_lent_when_all_that_was_said_has_left() {
     assert!(there.progress.with_depot(has_heard));
 }
 
+#[test]
+fn a_rank_whose_run_was_refused_opens_the_next() {
+    let ranks = ranks(2, Duration::ZERO);
+    let opened_with = |values: [&str; 2]| {
+        let open = |(rank, value): (&OfRank, &str)| {
+            let settings = vec![("n".into(), value.into())];
+            let answer = Promise::new(&*rank.host);
+            let terms = Terms { settings };
+            let open = Command::Open(terms, Arc::new(Idle(true)), answer.clone());
+            rank.progress.command(open);
+            answer
+        };
+        let answers: Vec<_> = ranks.iter().zip(values).map(open).collect();
+        move_all(&ranks);
+        answers.into_iter().map(|answer| answer.take()).collect()
+    };
+    let refused: Vec<_> = opened_with(["1", "2"]);
+    let differ = |opened: &_| matches!(opened, Some(Err(Refused::Differ(_))));
+    assert!(refused.iter().all(differ), "{refused:?}");
+    assert_eq!(opened_with(["1", "1"]), [Some(Ok(())), Some(Ok(()))]);
+}
+
+/// Nobody confirms it any more.
+#[test]
+fn whoever_waits_until_a_parcel_has_arrived_is_told_when_the_run_stops_wherever_it_does() {
+    for stops in [0, 1] {
+        let (ranks, _) = opened_and_told(2);
+        let answer = Promise::new(&*ranks[0].host);
+        let post = Command::Post(parcel(&[1]), Some(answer.clone()));
+        ranks[0].progress.command(post);
+        assert!(answer.take().is_none());
+        let failure = crate::failure(Rank(stops), "cancelled", "");
+        let stopped = &ranks[stops as usize].progress;
+        stopped.command(Command::Abort(failure));
+        move_all(&ranks[..1]);
+        assert!(answer.take().is_some(), "rank {stops} has stopped");
+    }
+}
+
+/// A rank that takes nothing any more would keep it for ever.
+#[test]
+fn the_goodbye_is_said_at_once_and_waited_for_a_second_at_most() {
+    let ranks = ranks(2, Duration::ZERO);
+    let (here, mut life) = (&ranks[0], Life::default());
+    here.progress.end();
+    for (later, ends) in [(0, false), (999, false), (1000, true)] {
+        here.host.later.store(later, Ordering::SeqCst);
+        let turn = here.progress.turn(&mut life);
+        assert_eq!(matches!(turn, Turn::Ends), ends, "after {later} ms");
+    }
+    move_all(&ranks[1..]);
+    let has_heard = |depot: &mut Depot| depot.gone_failure().is_some();
+    assert!(ranks[1].progress.with_depot(has_heard));
+}
+
+/// An engine at work. When it is asked how far it is something happens first.
+struct Questioned(Mutex<Option<Deed>>);
+
+impl Inbox for Questioned {
+    fn deliver(&self, _: Rank, _: Arrival) {}
+    fn pulse(&self) -> Pulse {
+        let deed = lock(&self.0).take();
+        deed.into_iter().for_each(|deed| deed());
+        Pulse::default()
+    }
+    fn stop(&self, _: Failure) {}
+    fn stall(&self) {}
+}
+
+/// The worker that posted found the lock taken, and runs a long task now.
+#[test]
+fn the_thread_moves_what_was_posted_while_it_looked_whether_it_is_needed() {
+    let (ranks, asked) = (
+        ranks(2, Duration::ZERO),
+        Arc::new(Questioned(Mutex::default())),
+    );
+    let here = ranks[0].progress.clone();
+    let inboxes: [Arc<dyn Inbox>; 2] = [asked.clone(), Arc::new(Idle(true))];
+    for (rank, inbox) in ranks.iter().zip(inboxes) {
+        let answer = Promise::new(&*rank.host);
+        let open = Command::Open(Terms::default(), inbox, answer);
+        rank.progress.command(open);
+    }
+    move_all(&ranks);
+    here.look();
+    let posts = ranks[0].progress.clone();
+    *lock(&asked.0) = Some(Box::new(move || aside(|| post(&posts, 1))));
+    let _ = nap(&here, &mut Life::default());
+    assert!(lock(&asked.0).is_none(), "it has looked");
+    assert!(ranks[1].progress.pump(Haste::Now, Duration::from_secs(1)));
+}
+
 /// It looked for ever: what was said to a rank that takes nothing does not leave.
 #[test]
 fn whoever_asks_for_the_bare_transport_when_ranks_cannot_go_on_is_told_why() {
