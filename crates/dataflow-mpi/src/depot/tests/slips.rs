@@ -1,7 +1,7 @@
 //! Words out of turn, and how a rank that ends, stops or leaves is heard: what no run of all ranks shows.
 
 use super::*;
-use crate::wire::{Account, RunStage};
+use crate::wire::{Account, Activate, Get, Onward, RunStage};
 use dataflow_core::space::counts::Sending;
 
 fn world(n_ranks: usize, settings: &Settings) -> Vec<Depot> {
@@ -407,4 +407,133 @@ fn a_rank_that_has_closed_keeps_no_other_from_learning_that_nothing_will_happen(
     let told: Vec<_> = told.collect();
     let stalls = |told: &(usize, Action)| matches!(told, (0, Action::Stall));
     assert!(!told.is_empty() && told.iter().all(stalls), "{told:?}");
+}
+
+/// A packet of one depot, handed to the other by the test.
+fn hand_over(depots: &mut [Depot; 2], from: usize) {
+    depots[from].drive(NOW);
+    while let Some(action) = depots[from].next_action() {
+        if let Action::Packet(to, bytes) = action {
+            let from = Rank(from as u32);
+            depots[to.0 as usize].event(Event::Packet { from, bytes }, NOW);
+            depots[from.0 as usize].event(Event::Sent(to), NOW);
+        }
+    }
+}
+
+/// A rank that sends slowly may say nothing else meanwhile.
+#[test]
+fn data_and_parts_of_them_are_signs_of_life_and_are_counted() {
+    let at = |seconds| NOW + Duration::from_secs(seconds);
+    for is_whole in [false, true] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        depots[0].post(parcel(1, &[100_000]), false);
+        hand_over(&mut depots, 0);
+        let (from, depot) = (Rank(0), &mut depots[1]);
+        (0..9).for_each(|seconds| depot.drive(at(seconds)));
+        let mut actions = std::iter::from_fn(|| depot.next_action());
+        let receive = actions.find_map(|action| match action {
+            Action::Receive(_, tag, room) => Some((tag, room)),
+            _ => None,
+        });
+        let (tag, room) = receive.expect("it asks for the data");
+        let event = match is_whole {
+            true => Event::Data {
+                from,
+                tag,
+                room,
+                bytes: 100_000,
+            },
+            false => Event::Part {
+                from,
+                bytes: 100_000,
+            },
+        };
+        depot.event(event, at(9));
+        (9..18).for_each(|seconds| depot.drive(at(seconds)));
+        assert_eq!(depot.broken(), None, "it is whole: {is_whole}");
+        let peer = depot.run.peer(from);
+        assert_eq!((peer.bytes, peer.moved), (100_000, at(9)));
+    }
+}
+
+/// What is handed back to it then it would send when all has been added up.
+#[test]
+fn a_rank_does_not_account_for_itself_while_others_may_hand_their_duties_back() {
+    let mut depots = world(12, &Settings::default());
+    open(&mut depots);
+    let mut parcel = parcel(1, &[100_000]);
+    parcel.to = (1..12).map(Rank).collect();
+    depots[0].post(parcel, false);
+    depots[0].close(None);
+    for _ in 0..2 {
+        depots[0].drive(NOW);
+        while let Some(action) = depots[0].next_action() {
+            if let Action::Packet(to, _) = action {
+                depots[0].event(Event::Sent(to), NOW);
+            }
+        }
+    }
+    assert!(!depots[0].outbox.has_waiting() && !depots[0].run.accounted);
+}
+
+#[test]
+fn what_a_transport_cannot_carry_or_no_rank_gets_is_refused_at_its_bound() {
+    let get = |tag, length| {
+        let (number, position, offset) = (0, 0, 0);
+        Message::Get(Get {
+            number,
+            position,
+            tag,
+            offset,
+            length,
+        })
+    };
+    let onward = |to| {
+        let below = smallvec![to];
+        Message::Activate(Activate {
+            number: 0,
+            poisoned: false,
+            receipt: false,
+            priority: 0,
+            task: smallvec![7],
+            onward: Some(Onward {
+                is_binary: false,
+                below,
+            }),
+            flows: smallvec![],
+        })
+    };
+    let most = LIMITS.message_bytes as u64;
+    for (message, is_refused) in [
+        (get(0, 1), true),
+        (get(1, most), false),
+        (get(LIMITS.largest_tag, most), false),
+        (get(LIMITS.largest_tag + 1, 1), true),
+        (get(1, most + 1), true),
+        (onward(0), true),
+        (onward(1), false),
+        (onward(2), true),
+    ] {
+        let mut depots = pair(LIMITS);
+        open(&mut depots);
+        let text = format!("{message:?}");
+        depots[1].say(Rank(0), message);
+        hand_over(&mut depots, 1);
+        let told = depots[0].broken().map_or("", |failure| &failure.message);
+        let bounds = ["are allowed)", "shall pass on to"];
+        let is_told = bounds.iter().any(|bound| told.contains(bound));
+        assert_eq!(is_told, is_refused, "{text}: {told}");
+    }
+}
+
+#[test]
+fn a_rank_is_asked_how_far_it_is_at_once_if_a_wave_waits_for_it() {
+    let mut depots = pair(LIMITS);
+    open(&mut depots);
+    depots[1].drive(NOW);
+    assert!(!depots[1].wants_pulse(NOW));
+    depots[1].run.waves.hear_wave(1);
+    assert!(depots[1].wants_pulse(NOW));
 }
