@@ -221,3 +221,23 @@ impl State {
         at <= self.now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another bell would get its number, and ring for messages of a rank that is not its own.
+    #[test]
+    fn a_rank_keeps_the_bell_that_the_network_rings_for_as_long_as_it_can_be_reached() {
+        let world = World::new(Weather::default());
+        let mut end = world.connect(1).remove(0);
+        let host = world.host(Rank(0));
+        let bell = end.bell(&*host).unwrap();
+        let (number, kept) = (bell.number(), Arc::downgrade(&bell));
+        drop(bell);
+        assert!(kept.upgrade().is_some());
+        assert_eq!(world.state().network.bell(Rank(0)), number);
+        drop(end);
+        assert_eq!(world.state().network.bell(Rank(0)), None);
+    }
+}

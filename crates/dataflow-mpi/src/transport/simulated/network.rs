@@ -343,3 +343,90 @@ fn is_dead(weather: &Weather, now: u64, rank: Rank) -> bool {
     let mut deaths = weather.deaths.iter();
     deaths.any(|&(dead, at)| dead == rank && nanos(at) <= now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn connected(weather: &Weather, n_ranks: usize) -> Network {
+        let mut network = Network::default();
+        network.connect(weather, n_ranks);
+        network
+    }
+
+    fn packet((from, to): (u32, u32)) -> Delivery {
+        let [from, to] = [from, to].map(Rank);
+        let letter = Letter::Packet(from, vec![]);
+        Delivery { from, to, letter }
+    }
+
+    fn data((from, to): (u32, u32)) -> Delivery {
+        let [from, to] = [from, to].map(Rank);
+        let letter = Letter::Data(from, 1, InFlight::Blank(0));
+        Delivery { from, to, letter }
+    }
+
+    /// Rank 1 is cut off at 50 ns.
+    fn deadly() -> Weather {
+        Weather {
+            deaths: vec![(Rank(1), Duration::from_nanos(50))],
+            ..Weather::default()
+        }
+    }
+
+    #[test]
+    fn a_packet_waits_for_data_for_so_long_at_most_and_they_wait_for_it_then() {
+        let mut channel = Channel::default();
+        assert_eq!(channel.pass(0, (100, 0), None), 100);
+        assert_eq!(channel.pass(20, (10, 0), Some(30)), 60);
+        assert_eq!(channel.pass(20, (10, 0), None), 120);
+    }
+
+    #[test]
+    fn data_do_not_overtake_data_and_packets_do() {
+        let weather = Weather::default();
+        let mut network = connected(&weather, 2);
+        let mut arrives = |delivery, jitter| {
+            let (takes, double) = (0, None);
+            let coming = Coming {
+                delivery,
+                takes,
+                jitter,
+                double,
+            };
+            network.times(&weather, 0, &coming).arrives
+        };
+        assert_eq!(arrives(data((0, 1)), 100), 100);
+        assert_eq!(arrives(data((0, 1)), 0), 100);
+        assert_eq!(arrives(packet((0, 1)), 0), 0);
+    }
+
+    #[test]
+    fn a_rank_that_is_cut_off_sends_and_gets_nothing_from_that_moment_on() {
+        let weather = deadly();
+        let mut network = connected(&weather, 2);
+        for (ends, now, cut) in [
+            ((0, 1), 49, 0),
+            ((1, 0), 49, 0),
+            ((0, 1), 50, 1),
+            ((1, 0), 50, 2),
+        ] {
+            network.deliver(&weather, now, packet(ends));
+            assert_eq!(network.faults.cut, cut, "{ends:?} at {now}");
+        }
+        assert!(network.ends.iter().all(|end| end.mail.len() == 1));
+    }
+
+    #[test]
+    fn packets_leave_in_the_order_of_their_times_and_none_to_a_rank_that_is_dead_by_then() {
+        let weather = deadly();
+        let mut network = connected(&weather, 3);
+        for (to, at) in [(2, 20), (1, 50), (2, 10), (1, 20)] {
+            network.leaves(&weather, (Rank(0), Rank(to)), at);
+        }
+        let leaving = network.ends[0].leaving.iter();
+        let leaving: Vec<_> = leaving.map(|leaving| (leaving.to.0, leaving.at)).collect();
+        assert_eq!(leaving, [(2, 10), (2, 20), (1, 20)]);
+    }
+}

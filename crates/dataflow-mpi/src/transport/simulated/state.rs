@@ -526,6 +526,44 @@ mod tests {
         assert_eq!((state.agenda.len(), state.stale), (0, 0));
     }
 
+    /// It would be woken when another was to be, which has ended.
+    #[test]
+    fn an_actor_sleeps_its_own_sleeps_in_the_place_of_another() {
+        let weather = Weather::default();
+        let mut state = State::new(&weather);
+        let first = state.enter(Rank(0), "first".into(), Runs::Now);
+        let bell = state.new_bell();
+        assert_eq!(state.next(&weather), Some(first));
+        assert!(state.waits(first, bell, Some(1000)));
+        state.ring(bell);
+        assert_eq!(state.next(&weather), Some(first));
+        state.leave(first, true);
+        assert!(state.vacate(first));
+        let next = state.enter(Rank(0), "next".into(), Runs::Now);
+        assert_eq!((state.next(&weather), next), (Some(first), first));
+        state.sleep_through(next, 5000);
+        assert_eq!((state.next(&weather), state.now), (Some(next), 5000));
+        // The bell has the number of one that was rung.
+        state.drop_bell(bell);
+        assert_eq!(state.new_bell(), bell);
+        assert!(state.waits(next, bell, Some(1)), "nobody has rung it");
+    }
+
+    #[test]
+    fn what_happens_at_the_deadline_itself_is_not_too_late() {
+        let weather = Weather {
+            deadline: Duration::from_nanos(1000),
+            ..Weather::default()
+        };
+        let mut state = State::new(&weather);
+        let actor = state.enter(Rank(0), "one".into(), Runs::Now);
+        assert_eq!(state.next(&weather), Some(actor));
+        state.sleep_through(actor, 1000);
+        assert_eq!(state.next(&weather), Some(actor));
+        state.sleep_through(actor, 1);
+        assert!(state.next(&weather).is_none() && state.hung.is_some());
+    }
+
     #[test]
     fn a_message_finds_asleep_who_has_waited_for_twice_as_long_as_of_late() {
         let micros = Duration::from_micros;
