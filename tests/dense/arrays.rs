@@ -271,6 +271,31 @@ fn rank_and_pseudo_inverse_are_those_of_small_and_large_matrices_of_every_memory
 }
 
 #[test]
+fn an_inverse_and_a_determinant_by_qr_are_those_by_lu_of_small_and_large_arrays() {
+    fn check<T: Scalar>(n: usize) {
+        let a = array_of::<T>((n, n), &Random::new(7), n % 2 == 0);
+        let (qr, lu) = (a.qr_factor().unwrap(), a.lu_factor().unwrap());
+        let product = plain(a.view(), qr.inverse().unwrap().view());
+        assert!(distance(product.view(), unit(n).view()) < 1e6, "{n}");
+        let (found, expected) = (qr.determinant().unwrap(), lu.determinant().unwrap());
+        let off = (found.log_abs - expected.log_abs).abs() + (found.phase - expected.phase).norm();
+        assert!(off < 1e6 * T::EPSILON, "{n}: {found:?}, {expected:?}");
+    }
+    for n in [0, 1, 2, 9, 120, 300] {
+        check::<f64>(n);
+        check::<c64>(n);
+    }
+    let wide = array![[1.0, 2.0]].qr_factor().unwrap();
+    for refused in [wide.inverse().err(), wide.determinant().err()] {
+        assert_eq!(refused.unwrap().name(), "wrong_shape");
+    }
+    let singular = array![[1.0, 2.0], [2.0, 4.0]].qr_factor().unwrap();
+    assert_eq!(singular.inverse().unwrap_err().name(), "rank_deficient");
+    let zeros = Array2::<f64>::zeros((2, 2)).qr_factor().unwrap();
+    assert_eq!(zeros.determinant().unwrap().log_abs, f64::NEG_INFINITY);
+}
+
+#[test]
 fn products_of_every_shape_and_memory_order_are_those_of_three_loops() {
     for (m, n, k) in [(0, 3, 2), (3, 0, 2), (3, 2, 0), (5, 7, 3), (40, 30, 250)] {
         for columns in [false, true] {

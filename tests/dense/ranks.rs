@@ -7,6 +7,7 @@ use dataflow::linalg::matrix::digest::digest;
 use dataflow::linalg::matrix::generate::{PositiveDefinite, Random};
 use dataflow::linalg::matrix::norm::{Norm, norm};
 use dataflow::linalg::matrix::{Distribution, Entries, Grid, Layout, TiledMatrix};
+use dataflow::linalg::scalar::c64;
 use dataflow::linalg::{LinalgError, cholesky, kernel::Backend, lu, refine};
 use dataflow::{Monitor, Runtime, Tiled, launch};
 use ndarray::Array2;
@@ -223,6 +224,7 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
             let side = |rows| named((rows, 1), &random, runtime);
             let lu = square().lu_factor(runtime)?;
             let determinant = lu.determinant()?;
+            let turned = square().qr_factor(runtime)?.determinant()?;
             let wide = named((4, 7), &random, runtime);
             wide.least_squares(&side(4), runtime)?;
             tall().qr(runtime)?;
@@ -233,6 +235,8 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
                 norm(&square(), Norm::Frobenius, runtime)?,
                 determinant.log_abs,
                 determinant.phase.re,
+                turned.log_abs,
+                turned.phase.re,
                 lu.condition()?,
                 tall().numerical_rank(None, runtime)? as f64,
                 norm(&x, Norm::One, runtime)?,
@@ -245,6 +249,31 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
     }
     let alone = told(1).remove(0);
     assert_eq!(told(2), [alone.clone(), alone]);
+}
+
+#[test]
+fn a_determinant_and_an_inverse_by_qr_have_the_same_bits_on_every_grid() {
+    fn told(grid: Grid) -> Vec<u8> {
+        let answers = |runtime: &Runtime| {
+            let layout = Layout::general(7, 7, 2)?;
+            let layout = layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?;
+            let a = TiledMatrix::<c64>::from_entries(layout, &Random::new(5));
+            let factor = a.qr_factor(runtime)?;
+            let (determinant, inverse) = (factor.determinant()?, factor.inverse()?);
+            let norm = norm(&inverse, Norm::Frobenius, runtime)?;
+            let phase = determinant.phase;
+            let numbers = [determinant.log_abs, phase.re, phase.im, norm];
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
+                numbers.map(f64::to_le_bytes).concat(),
+            )
+        };
+        let settings = Runtime::builder().threads(1).ranks(grid.n_ranks());
+        launch(settings, answers).unwrap().unwrap()
+    }
+    let alone = told(Grid::new(1, 1).unwrap());
+    for (p, q) in [(2, 1), (1, 2), (2, 2)] {
+        assert_eq!(told(Grid::new(p, q).unwrap()), alone, "{p} x {q}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!
 //! # Elsewhere
 //! Of factors: [`cholesky::determinant`](crate::cholesky::determinant),
-//! [`lu::determinant`](crate::lu::determinant).
+//! [`lu::determinant`](crate::lu::determinant), [`qr::determinant`](crate::qr::determinant).
 
 use crate::error::{LinalgError, TileError};
 use crate::matrix::TiledMatrix;
@@ -106,6 +106,24 @@ impl Determinant {
                 ..self
             },
         }
+    }
+
+    /// Of Q·A, where this is of A, and the determinant of the unitary Q is the product of these.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::determinant::Determinant;
+    /// let mirrored = Determinant::of_triangle([2.0, 3.0]).turned([-1.0, -1.0, -1.0]);
+    /// assert_eq!(mirrored.phase.re, -1.0);
+    /// ```
+    pub fn turned<T: Scalar>(self, phases: impl IntoIterator<Item = T>) -> Self {
+        let by = phases
+            .into_iter()
+            .map(|phase| c64::new(phase.re(), phase.im()));
+        let phase = self.phase * by.product::<c64>();
+        // Of a product of zeros the sign is left out.
+        let phase = phase + c64::zero();
+        Determinant { phase, ..self }
     }
 
     /// Of L·Lᴴ, where this is of L.

@@ -267,6 +267,18 @@ pub(crate) fn determinant<T: Scalar>(
     Determinant::of_factor(&gathered(own, parts, on)?)
 }
 
+/// The determinant of a matrix factored by QR, on every rank.
+pub(crate) fn determinant_by_qr<T: Scalar>(
+    (r, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
+    on: &dyn Executor,
+) -> Result<Determinant, LinalgError> {
+    let of_r = determinant(r, on)?;
+    let (ranks, own): (Vec<Rank>, Vec<Option<T>>) = q.phases().unzip();
+    let own = own.into_iter().flatten().collect();
+    let parts = ranks.into_iter().map(|rank| (rank, 1));
+    Ok(of_r.turned(gathered(own, parts, on)?))
+}
+
 /// Whether the rows were swapped an odd number of times, on every rank.
 pub(crate) fn is_odd<T: Scalar>(
     pivots: &lu::Pivots<T>,

@@ -7,7 +7,7 @@ use crate::matrix::{Distribution, Entries, Format, Grid, Layout, Tile, TiledMatr
 use crate::needs;
 use crate::qr::{self, Options, Reflectors, Tree, factor, form, least_squares};
 use crate::scalar::{Scalar, c32, c64};
-use crate::{refine, whole};
+use crate::{lu, refine, whole};
 use dataflow_core::port::{Inline, Shuffled};
 use dataflow_core::rank::Rank;
 
@@ -148,6 +148,75 @@ fn the_bits_of_q_and_r_are_the_same_under_every_schedule() {
     check::<f64>();
     check::<c32>();
     check::<c64>();
+}
+
+#[test]
+fn the_determinant_is_that_of_lu_for_every_tree_and_kind_of_number() {
+    fn check<T: Scalar>(epsilon: f64) {
+        let trees = [Tree::Flat, Tree::Binary, Tree::Greedy];
+        for (n, tree) in (0..8).flat_map(|n| trees.map(|tree| (n, tree))) {
+            let layout = Layout::general(n, n, 2).unwrap();
+            let random = Random::new(n as u64);
+            let [by_lu, by_qr] = [(); 2].map(|()| TiledMatrix::<T>::from_entries(layout, &random));
+            let pivots = lu::Pivots::new(&by_lu);
+            lu::factor(&by_lu, &pivots, Backend::Auto, &Inline).unwrap();
+            let expected = lu::determinant(&by_lu, &pivots).unwrap();
+            let options = Options { tree, ib: 2 };
+            let unmade = Reflectors::new(&layout, options);
+            assert_eq!(qr::determinant(&by_qr, &unmade).is_ok(), n == 0);
+            let (q, _) = factor(&by_qr, options, Backend::Auto, &Inline).unwrap();
+            let found = qr::determinant(&by_qr, &q).unwrap();
+            let off =
+                (found.log_abs - expected.log_abs).abs() + (found.phase - expected.phase).norm();
+            assert!(
+                off < 300.0 * epsilon,
+                "{} {n} {tree}: {found:?}, {expected:?}",
+                T::PRECISION
+            );
+        }
+    }
+    check::<f32>(f32::EPSILON.into());
+    check::<f64>(f64::EPSILON);
+    check::<c32>(f32::EPSILON.into());
+    check::<c64>(f64::EPSILON);
+}
+
+#[test]
+fn a_column_that_is_zero_has_no_reflector_and_a_determinant_of_zero() {
+    let a = TiledMatrix::from_fn(Layout::general(3, 3, 1).unwrap(), |i, j| {
+        f64::from(u8::from(j != 1 && i <= j))
+    });
+    let (q, _) = factor(&a, Options::of_order(1), Backend::Auto, &Inline).unwrap();
+    let found = qr::determinant(&a, &q).unwrap();
+    assert_eq!(
+        (found.log_abs, found.phase),
+        (f64::NEG_INFINITY, c64::zero())
+    );
+    // A triangle is its own R: no column is reflected, but for the sign of a last one.
+    let triangle = TiledMatrix::from_fn(Layout::general(3, 3, 1).unwrap(), |i, j| {
+        f64::from(u8::from(i <= j))
+    });
+    let (q, _) = factor(&triangle, Options::of_order(1), Backend::Auto, &Inline).unwrap();
+    let found = qr::determinant(&triangle, &q).unwrap();
+    assert_eq!((found.log_abs, found.phase.re), (0.0, 1.0));
+}
+
+#[test]
+fn the_determinant_of_a_matrix_that_is_not_square_or_of_other_reflectors_is_refused() {
+    let factored = |m, n| {
+        let a =
+            TiledMatrix::<f64>::from_entries(Layout::general(m, n, 2).unwrap(), &Random::new(1));
+        let (q, _) = factor(&a, Options::of_order(2), Backend::Auto, &Inline).unwrap();
+        (a, q)
+    };
+    let (square, q) = factored(4, 4);
+    assert!(qr::determinant(&square, &q).is_ok());
+    for (m, n) in [(5, 4), (4, 5), (5, 5)] {
+        let (a, own) = factored(m, n);
+        assert_eq!(qr::determinant(&a, &own).is_ok(), m == n);
+        let refused = qr::determinant(&a, &q).unwrap_err().to_string();
+        assert!(refused.contains(&format!("{m} x {n}")), "{refused}");
+    }
 }
 
 #[test]
