@@ -226,6 +226,19 @@ impl State {
 mod tests {
     use super::*;
 
+    /// Its thread would fall asleep, and nobody rings for a packet that has left already.
+    #[test]
+    fn who_awaits_a_packet_hears_whether_it_has_left_and_is_told_so_once() {
+        let world = World::new(Weather::default());
+        let mut end = world.connect(2).remove(0);
+        end.send(Rank(1), vec![0; 10]); // a nanosecond
+        assert!(!end.awaits(Rank(1)) && end.poll().is_none());
+        world.state().now = 1;
+        assert!(end.awaits(Rank(1)));
+        assert!(matches!(end.poll(), Some(Event::Sent(Rank(1)))));
+        assert!(!end.awaits(Rank(1)) && end.poll().is_none());
+    }
+
     /// Another bell would get its number, and ring for messages of a rank that is not its own.
     #[test]
     fn a_rank_keeps_the_bell_that_the_network_rings_for_as_long_as_it_can_be_reached() {

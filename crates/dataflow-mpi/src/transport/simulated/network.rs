@@ -265,7 +265,7 @@ impl Network {
             let from = to.from.meet(delivery.from, From::default);
             // The first byte comes to the link as soon as it is out.
             let begins = left.saturating_sub(pace.busy);
-            left = from.link.pass(begins, (takes, pace.gap), waits).max(left);
+            left = from.link.pass(begins, (takes, pace.gap), waits);
             self.faults.slowed += 1;
         }
         // Of what never leaves not even a byte comes.
