@@ -560,7 +560,7 @@ fn the_bare_transport_is_lent_when_all_that_was_said_has_left() {
             thread::yield_now();
         }
     });
-    let has_heard = |depot: &mut Depot| depot.gone_failure().is_some();
+    let has_heard = |depot: &mut Depot| depot.gone_failure("").is_some();
     assert!(there.progress.with_depot(has_heard));
 }
 
@@ -615,7 +615,7 @@ fn the_goodbye_is_said_at_once_and_waited_for_a_second_at_most() {
         assert_eq!(matches!(turn, Turn::Ends), ends, "after {later} ms");
     }
     move_all(&ranks[1..]);
-    let has_heard = |depot: &mut Depot| depot.gone_failure().is_some();
+    let has_heard = |depot: &mut Depot| depot.gone_failure("").is_some();
     assert!(ranks[1].progress.with_depot(has_heard));
 }
 
