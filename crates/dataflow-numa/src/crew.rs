@@ -287,4 +287,11 @@ pub(crate) mod tests {
         let crew = crew(&in_a_row(&[1, 0, 0, 1]), Reach::All);
         assert_eq!(crew.stand_ins(), [0, 0, 3, 3]);
     }
+
+    #[test]
+    fn a_stand_in_is_near_by_the_row_of_the_node_without_workers() {
+        let rows = [[10, 40, 20], [20, 10, 30], [20, 20, 10]];
+        let crew = crew(&machine(&[1, 0, 1], |from, to| rows[from][to]), Reach::All);
+        assert_eq!(crew.stand_ins(), [0, 0, 2]);
+    }
 }

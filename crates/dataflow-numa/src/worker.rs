@@ -381,6 +381,17 @@ mod tests {
         Bedtime::new(look).run();
     }
 
+    /// The end had called all that slept already.
+    #[test]
+    fn whoever_falls_asleep_looks_for_the_end_of_the_pool() {
+        let look = |pool: &Pool, _: &Arc<OfferedJob>| {
+            pool.end();
+            let (slept, ()) = sleeps(pool, || {});
+            assert!(!slept);
+        };
+        Bedtime::new(look).run();
+    }
+
     /// Queues of a user's that note whether the pool is free when they are asked and dropped.
     #[derive(Clone, Debug, Default)]
     struct Onlooker {
@@ -468,5 +479,25 @@ mod tests {
             assert!(!pool.wants(offer, &sent));
         };
         Bedtime::new(look).run();
+    }
+    #[test]
+    fn whoever_leaves_a_job_that_is_stopping_was_sent_away() {
+        struct Probe(Pool);
+        impl Executor for Probe {
+            fn n_workers(&self) -> usize {
+                1
+            }
+            fn execute(&self, job: &Arc<Job>) {
+                let Probe(pool) = self;
+                let offer = OfferedJob::new(job, pool.policy(), pool.crew());
+                let _free = Worker::new(pool, 0).visit(&offer, Risen::Free);
+                assert_eq!(offer.visited(0), Visited::SentAway);
+            }
+        }
+        let topology = Topology::flat(&[0]);
+        let places = Bind::None.places(&topology, 1);
+        let probe = Probe(Pool::new(&topology, places, Policy::default(), false));
+        let job = Independent::new("panics", 10, |_| panic!("as told"));
+        dataflow_core::run(&job, &probe).unwrap_err();
     }
 }

@@ -566,6 +566,31 @@ fn programs_that_wait_for_data_beyond_their_reach_end() {
     }
 }
 
+/// Whoever waits for a scope inside of its body goes into no other run: each would wait for another to come
+/// and run the task that was placed with it.
+#[test]
+fn scopes_inside_of_bodies_whose_tasks_are_placed_beyond_their_reach_end() {
+    for workers in in_pairs() {
+        let (all, ran) = (Barrier::new(4), AtomicUsize::new(0));
+        let run = scope(&workers, |s| {
+            for node in 0..4 {
+                let home = s.datum(At(node, 0));
+                let (all, ran, workers) = (&all, &ran, &workers);
+                s.task(write(&home), move |_| {
+                    all.wait();
+                    let inside = scope_inside(workers, |s| {
+                        let there = s.datum(At((node + 2) % 4, 0));
+                        s.task(write(&there), |_| _ = ran.fetch_add(1, Ordering::Relaxed));
+                    });
+                    inside.unwrap();
+                });
+            }
+        });
+        run.unwrap();
+        assert_eq!(ran.into_inner(), 4);
+    }
+}
+
 #[test]
 fn a_scope_inside_the_body_of_another_pool_s_worker_runs_on_that_worker() {
     let (workers, others) = (

@@ -307,7 +307,9 @@ mod tests {
         let policy = Policy::distance();
         let crew = crew(&in_a_row(cores), policy.reach);
         let wards = Wards::new(&crew, policy.reaches_all());
-        let counters: Vec<_> = (0..crew.n_workers()).map(|_| Counters::new(2)).collect();
+        let counters: Vec<_> = (0..crew.n_workers())
+            .map(|_| Counters::new(cores.len()))
+            .collect();
         let kit = |(worker, counters)| Kit::new(worker, &crew, &policy, &wards, counters, &Full);
         let kits: Vec<Kit> = counters.iter().enumerate().map(kit).collect();
         let queues = Queues::new(&policy, &crew);
@@ -332,12 +334,41 @@ mod tests {
 
     /// Where tasks lie for their data's sake they stay.
     #[test]
-    fn a_thief_takes_one_urgent_task_from_another_node_and_leaves_the_rest_there() {
+    fn a_thief_takes_one_task_from_another_node_and_leaves_the_rest_there() {
         let crew = crew(&in_a_row(&[1, 1]), Reach::All);
-        on_lanes(&[1, 1], |queues, lanes| {
-            (1..=4).for_each(|word| lanes[0].as_lane().push(word, 5));
-            assert_eq!(lanes[1].as_lane().steal(), Some(4));
-            assert!(queues.has_words_on(0, &crew) && !queues.has_words_on(1, &crew));
+        for (priority, taken) in [(5, 4), (0, 1)] {
+            on_lanes(&[1, 1], |queues, lanes| {
+                (1..=4).for_each(|word| lanes[0].as_lane().push(word, priority));
+                assert_eq!(lanes[1].as_lane().steal(), Some(taken));
+                assert!(queues.has_words_on(0, &crew) && !queues.has_words_on(1, &crew));
+            });
+        }
+    }
+
+    /// Thieves that all began with the same victim would be in each other's way.
+    #[test]
+    fn a_thief_begins_each_time_with_another_node_of_those_equally_far() {
+        on_lanes(&[1, 1, 1], |_, lanes| {
+            for victim in [0, 2] {
+                let words = [10, 11].map(|word| word + 10 * victim as Word);
+                words
+                    .into_iter()
+                    .for_each(|word| lanes[victim].as_lane().push(word, 0));
+            }
+            let stolen = [(); 4].map(|()| lanes[1].as_lane().steal());
+            assert_eq!(stolen, [30, 10, 31, 11].map(Some));
+        });
+    }
+
+    #[test]
+    fn a_worker_takes_what_is_more_urgent_than_nothing_first_and_of_equals_its_own() {
+        on_lanes(&[1, 1], |_, lanes| {
+            lanes[0].as_lane().push(1, 1);
+            let placed = Ready::new(2, 1).with_hint(Hint::Node(0));
+            lanes[1].as_lane().push_ready(placed);
+            lanes[0].as_lane().push(3, 0);
+            let taken = [(); 3].map(|()| lanes[0].as_lane().pop());
+            assert_eq!(taken, [1, 2, 3].map(Some));
         });
     }
 
@@ -547,21 +578,23 @@ mod tests {
     /// A root, or what came by mail, was kept although others were idle, and what is kept went first.
     #[test]
     fn a_worker_keeps_successors_only_and_takes_what_is_queued_first_if_it_is_more_urgent() {
-        let policy = Policy::distance();
-        let crew = crew(&in_a_row(&[1]), policy.reach);
-        let wards = Wards::new(&crew, true);
-        let counters = Counters::new(1);
-        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
-        let queues = Queues::new(&policy, &crew);
-        let mut lane = queues.open(&kit, Risen::Free);
-        let mut keeping = KeepingLane::new(lane.as_lane(), 3);
-        keeping.share(1, 6);
-        assert!(queues.has_words_on(0, &crew));
-        keeping.push(2, 5);
-        keeping.push(3, 7);
-        keeping.share(4, 5);
-        let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
-        assert_eq!(order, [3, 1, 2, 4], "of equal ones what is kept");
+        for policy in ["distance", "priority", "oblivious"] {
+            let policy: Policy = policy.parse().unwrap();
+            let crew = crew(&in_a_row(&[1]), policy.reach);
+            let wards = Wards::new(&crew, true);
+            let counters = Counters::new(1);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+            let queues = Queues::new(&policy, &crew);
+            let mut lane = queues.open(&kit, Risen::Free);
+            let mut keeping = KeepingLane::new(lane.as_lane(), 3);
+            keeping.share(1, 6);
+            assert!(queues.has_words_on(0, &crew));
+            keeping.push(2, 5);
+            keeping.push(3, 7);
+            keeping.share(4, 5);
+            let order: Vec<Word> = std::iter::from_fn(|| keeping.pop()).collect();
+            assert_eq!(order, [3, 1, 2, 4], "{policy}: of equal ones what is kept");
+        }
     }
 
     #[test]
@@ -598,5 +631,13 @@ mod tests {
         assert_eq!(thief.as_lane().pop(), Some(9));
         assert_eq!(thief.as_lane().steal(), None);
         assert_eq!(counters[1].read(1, &crew).total().steals, 1);
+        // So does one with which it left.
+        assert!(
+            (0..3).any(|_| thief.as_lane().steal().is_some()),
+            "no patience is left"
+        );
+        let _busy = thief.close();
+        let mut thief = queues.open(&kits[1], Risen::Free);
+        assert_eq!(thief.as_lane().steal(), None);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! # Law
 //! Of its own and its node's a worker takes first what is more urgent than 0, then its deque,
-//! then the rest. So one worker alone honours priorities exactly, of what is queued. Every few microseconds, at
+//! then the rest; of equals its own. So one worker alone honours priorities exactly, of what is queued. Every few microseconds, at
 //! each task if tasks are longer than that, it glances at some neighbours and helps with what is more
 //! urgent than all it has.
 //! It steals ring by ring, the nearest first, beginning elsewhere each time: half of what it finds

@@ -278,6 +278,52 @@ mod tests {
         assert_eq!(sleep.leave(b), Risen::OnDuty);
         assert_eq!(sleep.leave(a), Risen::Free);
     }
+
+    /// Every push would take the mutex for nothing, or wake nobody.
+    #[test]
+    fn the_flag_is_up_while_somebody_sleeps_and_nobody_is_on_duty() {
+        let sleep = Sleep::new(2);
+        let is_up = || sleep.wanted.load(Ordering::Relaxed);
+        assert!(!is_up(), "nobody sleeps");
+        let [a, b] = [0, 1].map(|worker| sleep.list(worker, 0, Risen::Free));
+        assert!(is_up(), "two sleep");
+        assert!(sleep.queued(0));
+        assert!(!is_up(), "one is on duty");
+        assert_eq!(sleep.leave(b), Risen::OnDuty);
+        sleep.end_duty(0, || false);
+        assert!(is_up(), "its duty has ended");
+        assert_eq!(sleep.leave(a), Risen::Free);
+        assert!(!is_up(), "the last has left");
+        let a = sleep.list(0, 0, Risen::Free);
+        assert!(sleep.wake_latest(Risen::Free));
+        assert!(!is_up(), "the last was called");
+        assert_eq!(sleep.leave(a), Risen::Free);
+    }
+
+    /// It had seen the flag up just before another took it down.
+    #[test]
+    fn whoever_comes_late_with_a_word_wakes_nobody_beside_the_one_on_duty() {
+        let sleep = Sleep::new(2);
+        let [a, b] = [0, 1].map(|worker| sleep.list(worker, 0, Risen::Free));
+        let woken = [(); 2].map(|()| sleep.wake_for_duty(0));
+        assert_eq!(woken, [true, false]);
+        assert_eq!(sleep.leave(b), Risen::OnDuty);
+        assert_eq!(sleep.leave(a), Risen::Free);
+    }
+
+    #[test]
+    fn what_is_for_everybody_wakes_the_latest_first_until_it_is_enough() {
+        for (enough, called) in [(0, &[][..]), (1, &[2]), (2, &[1, 2]), (9, &[0, 1, 2])] {
+            let sleep = Sleep::new(3);
+            let listed = [0, 1, 2].map(|worker| sleep.list(worker, 0, Risen::Free));
+            let up = || (0..3).filter(|&worker| sleep.is_called(worker));
+            sleep.wake_all(|| up().count() == enough);
+            assert_eq!(up().collect::<Vec<_>>(), called);
+            for listed in listed {
+                assert_eq!(sleep.leave(listed), Risen::Free);
+            }
+        }
+    }
 }
 
 #[cfg(all(test, loom))]

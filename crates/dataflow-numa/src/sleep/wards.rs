@@ -69,3 +69,44 @@ impl Wards {
         self.wards.iter().any(wakes);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::crew::Reach;
+    use crate::crew::tests::{crew, in_a_row};
+
+    /// Of a worker on each of three NUMA nodes in a row, each with a ward and asleep if it is named,
+    /// those that are called.
+    fn called(asleep: &[usize], act: impl FnOnce(&Wards)) -> Vec<usize> {
+        let wards = Wards::new(&crew(&in_a_row(&[1; 3]), Reach::Adjacent), false);
+        let list = |&node: &usize| wards.of(node).list(node, node, Risen::Free);
+        let listed: Vec<_> = asleep.iter().map(list).collect();
+        act(&wards);
+        let is_called = |node: &usize| wards.of(*node).is_called(*node);
+        let called = (0..3).filter(is_called).collect();
+        for (&node, listed) in asleep.iter().zip(listed) {
+            let _risen = wards.of(node).leave(listed);
+        }
+        called
+    }
+
+    #[test]
+    fn a_word_wakes_one_who_may_take_it_the_nearest_first() {
+        for (node, asleep, expected) in [
+            (1, &[0, 1, 2][..], &[1][..]),
+            (1, &[0, 2], &[0]),
+            (1, &[2], &[2]),
+            (0, &[1, 2], &[1]),
+            (0, &[2], &[]),
+        ] {
+            let called = called(asleep, |wards| wards.queued(node));
+            assert_eq!(called, expected, "on {node}, asleep on {asleep:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_wakes_the_sleepers_of_every_ward() {
+        assert_eq!(called(&[0, 2], |wards| wards.wake_all(|| false)), [0, 2]);
+    }
+}
