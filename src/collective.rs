@@ -151,6 +151,20 @@ impl Gather {
             (false, _) => 0..0,
         }
     }
+
+    /// Keeps what a rank gave, and those below it.
+    fn keep(&self, from: u32, mut given: &[u8]) -> Result<(), &'static str> {
+        let mut keepers = self.all[from as usize..].iter();
+        while !given.is_empty() {
+            let (own, rest) = first_of(given).ok_or("a rank gave something else")?;
+            let kept = keepers
+                .next()
+                .ok_or("more was given than there are ranks")?;
+            kept.get_or_init(|| own.to_vec());
+            given = rest;
+        }
+        Ok(())
+    }
 }
 
 impl TaskSpace for Gather {
@@ -216,16 +230,7 @@ impl TaskSpace for Gather {
             }
             Keep { from, .. } => {
                 let [value] = flows.slots();
-                let mut given = &value.read().0[..];
-                let mut keepers = self.all[from as usize..].iter();
-                while !given.is_empty() {
-                    let (own, rest) = first_of(given).ok_or("a rank gave something else")?;
-                    let kept = keepers
-                        .next()
-                        .ok_or("more was given than there are ranks")?;
-                    kept.get_or_init(|| own.to_vec());
-                    given = rest;
-                }
+                self.keep(from, &value.read().0)?;
             }
         }
         Ok(())
@@ -355,6 +360,26 @@ mod tests {
             for gather in [all, first] {
                 verify(&gather, n_ranks).unwrap_or_else(|fault| panic!("{n_ranks}: {fault}"));
             }
+        }
+    }
+
+    /// Half a gift would be taken for none.
+    #[test]
+    fn what_is_no_gift_of_these_ranks_is_refused() {
+        let gift = |own: &[u8]| [&(own.len() as u64).to_le_bytes(), own].concat();
+        let (one, none) = (gift(&[7, 8]), gift(&[]));
+        let both = [&one[..], &none].concat();
+        for (from, given, is_kept) in [
+            (0, &both[..], true),
+            (1, &one, true),
+            (0, &one[..9], false),
+            (0, &both[..12], false),
+            (1, &both, false),
+        ] {
+            let gather = Gather::on_first(vec![], 2);
+            assert_eq!(gather.keep(from, given).is_ok(), is_kept, "{given:?}");
+            let kept = is_kept.then(|| gather.into_all()[from as usize].clone());
+            assert_eq!(kept, is_kept.then(|| vec![7, 8]));
         }
     }
 

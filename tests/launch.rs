@@ -129,18 +129,18 @@ fn ranks_that_name_different_owners_of_a_datum_are_told() {
 
 #[test]
 fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
-    for to in [0, 2] {
+    for (to, n) in [(0, 9), (2, 9), (1, 0)] {
         let all = on_each(3, |runtime| {
             let owner = |at: usize| Rank(at as u32 / 2 % 3);
-            let store = Store::new("numbers", (0..9).map(|at| vec![runtime.rank().0, at]));
+            let store = Store::new("numbers", (0..n).map(|at| vec![runtime.rank().0, at]));
             let all = runtime.collect(&store, owner, Rank(to)).unwrap();
             assert!(
-                (0..9).all(|at| store.get(at).is_some()),
+                (0..n as usize).all(|at| store.get(at).is_some()),
                 "all are still there"
             );
             all
         });
-        let expected: Vec<_> = (0..9).map(|at| vec![at / 2 % 3, at]).collect();
+        let expected: Vec<_> = (0..n).map(|at| vec![at / 2 % 3, at]).collect();
         for (rank, all) in (0..).zip(all) {
             assert_eq!(all, (rank == to).then(|| expected.clone()));
         }
@@ -150,7 +150,7 @@ fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
         let missing = runtime.collect(&empty, |_| Rank(1), Rank(0)).unwrap_err();
         let full = Store::new("numbers", [1u64]);
         let nowhere = runtime.collect(&full, |_| Rank(1), Rank(7)).unwrap_err();
-        let unowned = runtime.collect(&full, |_| Rank(8), Rank(0)).unwrap_err();
+        let unowned = runtime.collect(&full, |_| Rank(2), Rank(0)).unwrap_err();
         let mine = runtime.rank();
         let unlike = runtime.collect(&full, |_| mine, Rank(0)).unwrap_err();
         assert_eq!(unlike.kind(), Kind::ParametersDiffer);
@@ -165,8 +165,8 @@ fn a_rank_collects_what_all_own_and_is_told_what_is_missing() {
         missing.contains("Give { datum: 0 }") && missing.contains("numbers"),
         "{missing}"
     );
-    assert!(nowhere.contains("rank 7"), "{nowhere}");
-    assert!(unowned.contains("datum 0 is rank 8"), "{unowned}");
+    assert!(nowhere.contains("data go to is rank 7"), "{nowhere}");
+    assert!(unowned.contains("datum 0 is rank 2"), "{unowned}");
     assert!(unlike.contains("owners is"), "{unlike}");
 }
 
@@ -572,6 +572,44 @@ fn an_error_of_one_rank_is_an_error_of_all_though_rank_0_has_ended_well() {
             false => Ok(()),
         });
         assert_eq!(answer.unwrap_err().kind(), Kind::WrongSettings);
+    }
+}
+
+#[test]
+fn steps_are_repeated_until_every_rank_could_stop_and_are_counted() {
+    for (limit, expected) in [(10, Some(4)), (4, Some(4)), (3, None), (0, None)] {
+        let counted = on_each(3, |runtime| {
+            let mut seen = Vec::new();
+            let steps = runtime.repeat_until(limit, |number| {
+                seen.push(number);
+                Ok::<_, Error>(number > runtime.rank().0.into())
+            });
+            (steps.unwrap(), seen)
+        });
+        let seen: Vec<u64> = (0..limit.min(4)).collect();
+        assert_eq!(counted, vec![(expected, seen); 3], "{limit}");
+    }
+}
+
+#[test]
+fn values_are_folded_from_the_lowest_rank_to_the_highest_on_every_rank() {
+    let folded = on_each(4, |runtime| {
+        let own = runtime.rank().0 + 1;
+        runtime.all_reduce(own, |a, b| 10 * a + b).unwrap()
+    });
+    assert_eq!(folded, [1234; 4]);
+}
+
+#[test]
+fn ranks_that_make_different_calls_are_told_both_by_name() {
+    let told = on_each(2, |runtime| match runtime.rank() {
+        Rank(0) => runtime.all_reduce(1_u64, |a, b| a + b).unwrap_err(),
+        _ => runtime.gather(vec![7; 8]).unwrap_err(),
+    });
+    for error in told {
+        let text = error.to_string();
+        let names = ["all_reduce", "gather"];
+        assert!(names.iter().all(|name| text.contains(name)), "{text}");
     }
 }
 
