@@ -480,6 +480,7 @@ mod tests {
         };
         Bedtime::new(look).run();
     }
+
     #[test]
     fn whoever_leaves_a_job_that_is_stopping_was_sent_away() {
         struct Probe(Pool);
