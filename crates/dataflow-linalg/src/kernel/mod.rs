@@ -60,6 +60,7 @@ mod tpqrt;
 mod transpose;
 mod triangle;
 mod trsm;
+mod trsv;
 mod tstrf;
 mod vectors;
 

@@ -13,10 +13,10 @@ use std::ops::Deref;
 
 use ::faer::{ColMut, ColRef, MatMut, MatRef};
 
-use super::Diagonal;
 use super::larfg::contiguous;
 use super::scratch::with_scratch;
 use super::vectors::{self, InVectors};
+use super::{Diagonal, Op, Triangle, trsv};
 use crate::scalar::{Scalar, c32, c64};
 
 /// Columns of the widest block that is taken at a time: a sub-tile.
@@ -39,6 +39,13 @@ pub trait Strips: Sized {
     ///
     /// `false`, and nothing is done: as above, and for a pivot that is not positive.
     fn factor_in_strips(a: MatMut<'_, Self>) -> bool;
+
+    /// x ← op(A)⁻¹·x with one triangle of A, of the order of x.
+    ///
+    /// `false`, and nothing is done: for complex numbers, if columns lie in pieces, and on machines that do
+    /// not fuse.
+    fn solve_vector(triangle: (Op, (Triangle, Diagonal), MatRef<'_, Self>), x: &mut [Self])
+    -> bool;
 }
 
 macro_rules! in_lines {
@@ -56,6 +63,12 @@ macro_rules! in_lines {
             }
             fn factor_in_strips(a: MatMut<'_, Self>) -> bool {
                 factor::<Self, $line>(a)
+            }
+            fn solve_vector(
+                triangle: (Op, (Triangle, Diagonal), MatRef<'_, Self>),
+                x: &mut [Self],
+            ) -> bool {
+                trsv::solve::<Self, $line>(triangle, x)
             }
         }
 
@@ -89,6 +102,12 @@ macro_rules! in_faer {
             fn factor_in_strips(_: MatMut<'_, Self>) -> bool {
                 false
             }
+            fn solve_vector(
+                _: (Op, (Triangle, Diagonal), MatRef<'_, Self>),
+                _: &mut [Self],
+            ) -> bool {
+                false
+            }
         }
     )+};
 }
@@ -97,7 +116,7 @@ in_lines!(f32: 16, f64: 8); // lines of 64 bytes
 in_faer!(c32 c64);
 
 /// A number of a lane.
-trait Real: Scalar {
+pub(super) trait Real: Scalar {
     /// self·factor + sum, rounded once.
     fn mul_add(self, factor: Self, sum: Self) -> Self;
     fn sqrt(self) -> Self;

@@ -7,11 +7,13 @@ use ::faer::{MatMut, MatRef};
 
 use super::basis::pieces;
 use super::herk::half;
+use super::larfg::contiguous;
 use super::product::{is_by_rows, product};
 use super::scratch::with_scratch;
 use super::strips::WIDEST;
 use super::transpose::{transpose, transpose_into};
 use super::{Backend, Diagonal, Op, Side, Triangle};
+use crate::matrix::norm::all_finite;
 use crate::matrix::tile::{Rectangle, Tile, TileLayout, bands, cuts};
 use crate::scalar::Scalar;
 
@@ -274,7 +276,7 @@ pub(crate) fn solve_block<T: Scalar>(
     let (m, n) = (b.nrows(), b.ncols());
     match side {
         _ if !T::has_strips() => T::faer_trsm_op(side, op, shape, a, b),
-        Side::Left if n < FEW => T::faer_trsm_op(side, op, shape, a, b),
+        Side::Left if n < FEW => solve_few((op, shape, a), b),
         Side::Right => solve_rows(backend, (op, shape, a), b),
         Side::Left => with_scratch(m * n, |copy: &mut [T]| {
             let op = match op {
@@ -287,6 +289,23 @@ pub(crate) fn solve_block<T: Scalar>(
             transpose_into(copy, b.rb_mut());
         }),
     }
+}
+
+/// `B ← op(A)⁻¹·B` for few columns. One that comes out not finite is solved for again, as faer's leaves do it:
+/// what adds up in lanes may overflow where one sum after the other does not.
+fn solve_few<T: Scalar>(factor: AppliedTriangle<'_, T>, mut b: MatMut<'_, T>) {
+    let (op, shape, a) = factor;
+    if b.ncols() != 1 || b.row_stride() != 1 {
+        return T::faer_trsm_op(Side::Left, op, shape, a, b);
+    }
+    with_scratch(b.nrows(), |given: &mut [T]| {
+        let x = contiguous(&mut b, 0);
+        given.copy_from_slice(x);
+        if !(T::solve_vector(factor, x) && all_finite(x)) {
+            x.copy_from_slice(given);
+            T::faer_trsm_op(Side::Left, op, shape, a, b);
+        }
+    });
 }
 
 /// op(A) with one triangle of A.
