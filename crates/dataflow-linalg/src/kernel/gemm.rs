@@ -2,7 +2,7 @@
 
 use ::faer::prelude::ReborrowMut;
 
-use super::product::{is_by_rows, product_add};
+use super::product::{is_by_rows, product_add, product_from_left};
 use super::{Backend, Op};
 use crate::matrix::tile::{Tile, TileLayout, bands, cuts};
 use crate::scalar::Scalar;
@@ -87,6 +87,7 @@ pub fn gemm_add<T: Scalar>(
     let (a, b, c) = (a.as_slice(), b.as_slice(), c.as_mut_slice());
     // One row of C after the other: all of B then passes by once a row, from the nearest cache.
     let together = is_by_rows(backend);
+    let is_step_of_solve = c_layout.cols == 1 && op_b == Op::NoTranspose && alpha == -T::one();
     for i in bands(c_layout.rows, formats, together) {
         for j in bands(c_layout.cols, formats, together) {
             let mut target = c_layout.place(i.clone(), j.clone()).of_mut(c);
@@ -99,8 +100,11 @@ pub fn gemm_add<T: Scalar>(
                     Op::NoTranspose => b_layout.place(l.clone(), j.clone()),
                     Op::Transpose | Op::ConjTranspose => b_layout.place(j.clone(), l.clone()),
                 };
-                let (left, right) = ((op_a, left.of(a)), (op_b, right.of(b)));
-                product_add(backend, alpha, left, right, target.rb_mut());
+                let (left, right) = ((op_a, left.of(a)), right.of(b));
+                match is_step_of_solve {
+                    true => product_from_left(backend, left, right, target.rb_mut()),
+                    false => product_add(backend, alpha, left, (op_b, right), target.rb_mut()),
+                }
             }
         }
     }

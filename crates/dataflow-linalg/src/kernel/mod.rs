@@ -37,6 +37,7 @@ mod basis;
 mod columns;
 pub(crate) mod faer;
 mod gemm;
+mod gemv;
 mod geqrt;
 mod getrf;
 pub(crate) mod gram;

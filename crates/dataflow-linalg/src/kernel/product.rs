@@ -4,8 +4,9 @@
 //! The library is a function of the backend and the shape, fixed in the source; [`Backend::Auto`] is
 //! the same one in every build and on every machine.
 
-use ::faer::{MatMut, MatRef};
+use ::faer::{ColRef, MatMut, MatRef};
 
+use super::larfg::contiguous;
 use super::{Backend, Op};
 use crate::scalar::Scalar;
 
@@ -40,6 +41,29 @@ pub(super) fn product_add<T: Scalar>(
         #[cfg(feature = "openblas")]
         Library::OpenBlas => super::openblas::add_product(alpha, op_a, a, op_b, b, c),
     }
+}
+
+/// C ← C − op(A)·B. A single column is made in one pass over A, with other bits than beside further ones; so not
+/// for what others cut into columns.
+pub(super) fn product_from_left<T: Scalar>(
+    backend: Backend,
+    (op, a): (Op, MatRef<'_, T>),
+    b: MatRef<'_, T>,
+    mut c: MatMut<'_, T>,
+) {
+    let is_one = c.ncols() == 1 && c.row_stride() == 1 && is_by_rows(backend);
+    let column = b.col_iter().next().and_then(ColRef::try_as_col_major);
+    if let Some(b) = column.filter(|_| is_one).map(ColRef::as_slice) {
+        let c = contiguous(&mut c, 0);
+        let is_done = match op {
+            Op::NoTranspose => T::subtract_product(a, b, c),
+            Op::Transpose | Op::ConjTranspose => T::subtract_transposed(a, b, c),
+        };
+        if is_done {
+            return;
+        }
+    }
+    product(backend, (op, a), (Op::NoTranspose, b), c);
 }
 
 /// Whether a row of a product has the same bits with whichever other rows it is computed, unless it is

@@ -22,7 +22,7 @@ use ::faer::{MatMut, MatRef};
 use super::herk::half;
 use super::larfg::contiguous;
 use super::narrow::{WIDEST, narrow_panel, narrow_under};
-use super::product::product;
+use super::product::{product, product_from_left};
 use super::vectors::{self, InVectors};
 use super::{Backend, Op, Side};
 use crate::scalar::Scalar;
@@ -96,13 +96,13 @@ pub(super) fn reflect<T: Scalar>(
             subtract(c.rb(), w.rb_mut().subcols_mut(at.start, at.len()));
         }
         (Side::Left, Rows::Of(v)) => {
-            product(backend, (Op::ConjTranspose, v), (plain, c.rb()), w.rb_mut());
+            product_from_left(backend, (Op::ConjTranspose, v), c.rb(), w.rb_mut());
         }
         (Side::Right, Rows::Of(v)) => product(backend, (plain, c.rb()), (plain, v), w.rb_mut()),
     });
     // X ← op(T)·Vᴴ·C, or C·V·op(T)
     match side {
-        Side::Left => product(backend, (op, t), (plain, w.rb()), x.rb_mut()),
+        Side::Left => product_from_left(backend, (op, t), w.rb(), x.rb_mut()),
         Side::Right => product(backend, (plain, w.rb()), (op, t), x.rb_mut()),
     }
     let x = x.rb();
@@ -110,7 +110,7 @@ pub(super) fn reflect<T: Scalar>(
     pieces(&mut |v, c| match (side, v) {
         (Side::Left, Rows::Unit(at)) => subtract(x.subrows(at.start, at.len()), c),
         (Side::Right, Rows::Unit(at)) => subtract(x.subcols(at.start, at.len()), c),
-        (Side::Left, Rows::Of(v)) => product(backend, (plain, v), (plain, x), c),
+        (Side::Left, Rows::Of(v)) => product_from_left(backend, (plain, v), x, c),
         (Side::Right, Rows::Of(v)) => product(backend, (plain, x), (Op::ConjTranspose, v), c),
     });
 }

@@ -16,7 +16,7 @@ use ::faer::{ColMut, ColRef, MatMut, MatRef};
 use super::larfg::contiguous;
 use super::scratch::with_scratch;
 use super::vectors::{self, InVectors};
-use super::{Diagonal, Op, Triangle, trsv};
+use super::{Diagonal, Op, Triangle, gemv, trsv};
 use crate::scalar::{Scalar, c32, c64};
 
 /// Columns of the widest block that is taken at a time: a sub-tile.
@@ -39,6 +39,12 @@ pub trait Strips: Sized {
     ///
     /// `false`, and nothing is done: as above, and for a pivot that is not positive.
     fn factor_in_strips(a: MatMut<'_, Self>) -> bool;
+
+    /// y ← y − A·x; `false`, and nothing is done, as [`solve_vector`](Self::solve_vector).
+    fn subtract_product(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool;
+
+    /// y ← y − Aᵀ·x, likewise.
+    fn subtract_transposed(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool;
 
     /// x ← op(A)⁻¹·x with one triangle of A, of the order of x.
     ///
@@ -63,6 +69,12 @@ macro_rules! in_lines {
             }
             fn factor_in_strips(a: MatMut<'_, Self>) -> bool {
                 factor::<Self, $line>(a)
+            }
+            fn subtract_product(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool {
+                gemv::subtract_product::<Self, $line>(a, x, y)
+            }
+            fn subtract_transposed(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool {
+                gemv::subtract_transposed::<Self, $line>(a, x, y)
             }
             fn solve_vector(
                 triangle: (Op, (Triangle, Diagonal), MatRef<'_, Self>),
@@ -100,6 +112,12 @@ macro_rules! in_faer {
                 false
             }
             fn factor_in_strips(_: MatMut<'_, Self>) -> bool {
+                false
+            }
+            fn subtract_product(_: MatRef<'_, Self>, _: &[Self], _: &mut [Self]) -> bool {
+                false
+            }
+            fn subtract_transposed(_: MatRef<'_, Self>, _: &[Self], _: &mut [Self]) -> bool {
                 false
             }
             fn solve_vector(

@@ -8,16 +8,12 @@
 //! 64 bytes. So the bits do not depend on the width of vectors. A machine without fused operations leaves these
 //! solves to faer, and so do complex numbers.
 
-use std::hint::black_box;
+use ::faer::MatRef;
 
-use ::faer::{ColRef, MatRef};
-
+use super::gemv::{GROUP, column, products, subtract};
 use super::strips::Real;
 use super::vectors::{self, InVectors};
 use super::{Diagonal, Op, Triangle};
-
-/// Columns that are taken at a time.
-const GROUP: usize = 4;
 
 /// x ← op(A)⁻¹·x with one triangle of A; `false`, and nothing is done, if its columns lie in pieces or the
 /// machine does not fuse.
@@ -119,82 +115,6 @@ impl<T: Real, const LINE: usize> Solve<'_, T, LINE> {
         solved.copy_from_slice(x);
         solved
     }
-}
-
-#[inline(always)]
-fn column<'a, T: Real>(column: ColRef<'a, T>, n: usize) -> &'a [T] {
-    match column.try_as_col_major() {
-        Some(column) => &column.as_slice()[..n],
-        None => unreachable!("columns lie whole: their stride was looked at"),
-    }
-}
-
-/// x ← x − A·f
-#[inline(always)]
-fn subtract<T: Real, const LINE: usize, const COLUMNS: usize>(
-    x: &mut [T],
-    factors: [T; COLUMNS],
-    columns: [&[T]; COLUMNS],
-) {
-    let (lines, last) = x.as_chunks_mut::<LINE>();
-    let whole = lines.len();
-    for i in 0..whole {
-        let mut x = lines[i];
-        for k in 0..COLUMNS {
-            let a: &[T; LINE] = &columns[k].as_chunks().0[i];
-            for lane in 0..LINE {
-                x[lane] = (-factors[k]).mul_add(a[lane], x[lane]);
-            }
-        }
-        lines[i] = x;
-    }
-    for i in 0..last.len() {
-        for k in 0..COLUMNS {
-            last[i] = (-factors[k]).mul_add(columns[k][whole * LINE + i], last[i]);
-        }
-    }
-}
-
-/// Aᵀ·x
-#[inline(always)]
-fn products<T: Real, const LINE: usize, const COLUMNS: usize>(
-    columns: [&[T]; COLUMNS],
-    x: &[T],
-) -> [T; COLUMNS] {
-    let (lines, last) = x.as_chunks::<LINE>();
-    let mut sums = [[T::zero(); LINE]; COLUMNS];
-    for i in 0..lines.len() {
-        for k in 0..COLUMNS {
-            let a: &[T; LINE] = &columns[k].as_chunks().0[i];
-            for lane in 0..LINE {
-                sums[k][lane] = a[lane].mul_add(lines[i][lane], sums[k][lane]);
-            }
-        }
-    }
-    // Else they lie in memory while they are added up.
-    let mut sums = black_box(sums);
-    let mut products = [T::zero(); COLUMNS];
-    for k in 0..COLUMNS {
-        let rest = &columns[k][lines.len() * LINE..];
-        for lane in 0..last.len() {
-            sums[k][lane] = rest[lane].mul_add(last[lane], sums[k][lane]);
-        }
-        products[k] = sum_of(sums[k]);
-    }
-    products
-}
-
-/// The halves of a line are added up, and so on.
-#[inline(always)]
-fn sum_of<T: Real, const LINE: usize>(mut line: [T; LINE]) -> T {
-    let mut width = LINE / 2;
-    while width > 0 {
-        for lane in 0..width {
-            line[lane] += line[lane + width];
-        }
-        width /= 2;
-    }
-    line[0]
 }
 
 #[cfg(test)]
