@@ -68,10 +68,10 @@ const EXPECTED: &str = "DATAFLOW_EXPECTED_RANKS";
 ///
 /// # Errors
 /// Wrong settings: a [seat](RuntimeBuilder::seat) and another transport than sockets, a file for the trace
-/// that rank 0 cannot write, no ranks, another number than a launcher has started, or more than this machine
-/// has room for ([`Local::MOST`] as threads). Or an error of the program; of several ranks' errors the first
-/// that is not only about another rank's end. If a process that this call has started fails, an error that
-/// says so.
+/// that rank 0 cannot write or of no known format, a `DATAFLOW_VERIFY` that is neither 0 nor 1, no ranks,
+/// another number than a launcher has started, or more than this machine has room for ([`Local::MOST`] as
+/// threads). Or an error of the program; of several ranks' errors the first that is not only about another
+/// rank's end. If a process that this call has started fails, an error that says so.
 ///
 /// # Panics
 /// If the program does on any rank of this process; the others have ended by then.

@@ -474,6 +474,7 @@ fn variables_that_are_not_unicode_are_refused_by_name_with_what_is_allowed() {
         ("DATAFLOW_BIND", &[], "pus"),
         ("DATAFLOW_POLICY", &[], "fifo"),
         ("DATAFLOW_TRACE", &[], ".html"),
+        ("DATAFLOW_VERIFY", &[], "0 and 1 are allowed"),
     ] {
         let mut program = program(name, || {
             let started = Runtime::new().map(|_| ());
@@ -490,6 +491,40 @@ fn variables_that_are_not_unicode_are_refused_by_name_with_what_is_allowed() {
         for part in ["refused", variable, "1\u{fffd}", allowed] {
             assert!(told.contains(part), "{variable}: {part} of {told}");
         }
+    }
+}
+
+/// It was told by the first run of a space, if there was one.
+#[test]
+fn what_the_environment_asks_of_runs_in_no_known_words_is_refused_before_a_program_begins() {
+    let name =
+        "what_the_environment_asks_of_runs_in_no_known_words_is_refused_before_a_program_begins";
+    for (variable, wrong) in [("DATAFLOW_VERIFY", "2"), ("DATAFLOW_TRACE", "x")] {
+        let mut program = program(name, || {
+            let begun = |_: &Runtime| {
+                println!("\nbegun");
+                Ok::<_, Error>(())
+            };
+            let settings = || Runtime::builder().threads(1).ranks(2);
+            let answers = [
+                launch(settings(), begun),
+                launch(settings().transport(Transport::Tcp), begun),
+                Runtime::from_env().map(drop),
+                RuntimeBuilder::from_env().map(drop),
+            ];
+            for answer in answers {
+                match answer {
+                    Err(fault) => println!("\nrefused: {fault}"),
+                    Ok(()) => println!("\nran"),
+                }
+            }
+            ExitCode::SUCCESS
+        });
+        program.env(variable, wrong);
+        let output = ended(program);
+        let (refused, begun) = (count(&output, "refused: "), count(&output, "begun"));
+        assert_eq!((refused, begun), (4, 0), "{variable}: {}", told(&output));
+        assert!(told(&output).contains(variable), "{}", told(&output));
     }
 }
 

@@ -4,6 +4,7 @@ use super::Runtime;
 use super::builder::RuntimeBuilder;
 use dataflow_core::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::space::is_verify_asked;
 use dataflow_core::stderr;
 use dataflow_core::trace::{Trace, Tracer};
 use dataflow_mpi::start::{Launched, Seat};
@@ -66,7 +67,8 @@ impl RuntimeBuilder {
     /// afterwards goes before it.
     ///
     /// # Errors
-    /// If a variable is set to something else; the text names it, its value and what is allowed.
+    /// If a variable is set to something else; the text names it, its value and what is allowed. So for
+    /// `DATAFLOW_TRACE` and `DATAFLOW_VERIFY`, which count where there is a run.
     ///
     /// # Examples
     /// ```
@@ -91,12 +93,17 @@ impl RuntimeBuilder {
         if let Some(policy) = setting("DATAFLOW_POLICY") {
             builder = builder.policy(policy.parse().map_err(wrong("DATAFLOW_POLICY"))?);
         }
+        page()?;
+        is_verify_asked()?;
         Ok(builder)
     }
 
     /// Where the environment wants a trace, if these settings ask for none. Only the rank that writes it
     /// looks whether it can: to the machines of others the folder may be unknown.
+    ///
+    /// What cannot be understood of what runs heed is told here, too: before a program begins.
     pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
+        is_verify_asked()?;
         if self.tracer.is_some() {
             return Ok(None);
         }

@@ -109,11 +109,34 @@ fn examples_heed_the_environment_where_no_flag_says_otherwise() {
         let expected = (&Value::from(threads), &Value::from(policy));
         assert_eq!((&told["threads"], &told["policy"]), expected);
     }
-    for (name, value) in [("THREADS", "0"), ("BIND", "zzz"), ("POLICY", "zzz")] {
-        let wrong = format!("DATAFLOW_{name}={value}");
-        let ended = with(&wrong, &[]);
+}
+
+/// Of some it was status 1, with an object.
+#[test]
+fn a_variable_with_a_value_that_means_nothing_is_a_bad_argument_that_says_what_is_allowed() {
+    let simulated = &["--simulate", "counts"][..];
+    let by_hand = &["--rank", "0", "--peers", "127.0.0.1:1,127.0.0.1"];
+    for (name, value, allowed, flags) in [
+        ("THREADS", "x", "must be a number, 1 or more", &[][..]),
+        ("THREADS", "0", "must be a number, 1 or more", simulated),
+        ("BIND", "zzz", "cores, pus", &[]),
+        ("POLICY", "zzz", "fifo", &[]),
+        ("TRACE", "x", ".html", &[]),
+        ("TRACE", "x.zzz", ".html", simulated),
+        ("VERIFY", "2", "0 and 1 are allowed", &[]),
+        ("VERIFY", "x", "0 and 1 are allowed", simulated),
+        ("VERIFY", "x", "0 and 1 are allowed", &["--plan"]),
+        ("PORTS", "x", "4001-4100", by_hand),
+    ] {
+        let token = "a".repeat(64);
+        let variables = format!("export DATAFLOW_TOKEN={token} DATAFLOW_{name}={value}");
+        let flags = [&["--n", "50", "--json"][..], flags].concat();
+        let ended = run_with(&variables, "cholesky", &flags);
         let line = ended.is_a_bad_argument();
-        assert!(line.contains(&format!("DATAFLOW_{name}")), "{line}");
+        let name = format!("DATAFLOW_{name}");
+        for part in [&name[..], value, allowed] {
+            assert!(line.contains(part), "{name}={value}: {line}");
+        }
     }
 }
 

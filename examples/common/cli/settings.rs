@@ -673,6 +673,8 @@ impl Flags {
     /// Fails if the ranks' hosts cannot be read, or as [`tuned`](Self::tuned).
     pub(super) fn builder(&self) -> Result<RuntimeBuilder, Failure> {
         if self.simulate.is_some() {
+            // It does not count here, but is understood or refused as everywhere.
+            let _of_this_machine = self.tuned()?;
             // Nothing is run on it.
             let alone = Runtime::builder().ranks(1).threads(1);
             let alone = alone.policy(self.policy.clone());
@@ -728,8 +730,7 @@ impl Flags {
     /// # Errors
     /// If the environment says what cannot be understood: a bad argument, too.
     pub fn tuned(&self) -> Result<RuntimeBuilder, Failure> {
-        let wrong = |error: dataflow::Error| Failure::refused(error.to_string());
-        let mut builder = RuntimeBuilder::from_env().map_err(wrong)?;
+        let mut builder = RuntimeBuilder::from_env().map_err(wrong_variable)?;
         if self.says_bind {
             builder = builder.bind(self.bound_to());
         }
@@ -809,7 +810,7 @@ impl Flags {
                 Seat::hosts(&std::fs::read_to_string(file).map_err(unread)?)
             }
         };
-        let token = Seat::token(variable)?;
+        let token = Seat::token(variable).map_err(wrong_variable)?;
         let mut seat =
             Seat::among(&hosts, Rank(rank), token).map_err(|error| match &self.hosts {
                 Some(file) => Failure::from(error).about(file),
@@ -820,7 +821,7 @@ impl Flags {
         }
         seat.ports = match &self.ports {
             Some(ports) => Some(ports.clone()),
-            None => Seat::ports(variable)?,
+            None => Seat::ports(variable).map_err(wrong_variable)?,
         };
         Ok(Some(seat))
     }
@@ -849,6 +850,11 @@ impl Flags {
 /// it refuses it by name: left out, it would be one that is not set.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// What is wrong with a variable that stands for a flag: a bad argument, as of the flag.
+fn wrong_variable(error: dataflow::Error) -> Failure {
+    Failure::refused(error.to_string())
 }
 
 /// What a variable of the environment says, if it says something.

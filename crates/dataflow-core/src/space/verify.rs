@@ -146,7 +146,8 @@ pub fn is_verify_asked() -> Result<bool, Error> {
     match std::env::var_os("DATAFLOW_VERIFY") {
         Some(asked) if asked == "1" => Ok(true),
         Some(asked) if !asked.is_empty() && asked != "0" => Err(Error::wrong_settings(format!(
-            "DATAFLOW_VERIFY is {asked:?} (0 and 1 are allowed)"
+            "DATAFLOW_VERIFY is {:?} (0 and 1 are allowed)",
+            asked.to_string_lossy()
         ))),
         _ => Ok(false),
     }
