@@ -655,12 +655,13 @@ fn a_plan_is_told_of_ranks_that_this_machine_would_not_start() {
     assert!(wrong.is_a_bad_argument().contains("81 ranks"));
 }
 
-/// It said "invalid digit found in string", of -1 too, and "number too large to fit in target type".
+/// It said "invalid digit found in string", of -1 too, "number too large to fit in target type", and "0 is not
+/// in 1..18446744073709551615".
 #[test]
 fn what_is_no_number_is_refused_with_what_would_be_one() {
     let [large, small] = ["99999999999999999999", "-99999999999999999999"];
     let largest = format!("must be at most {}", u64::MAX);
-    let of_rank = format!("{large} is not in 0..={}", u32::MAX);
+    let of_rank = format!("must be at most {}", u32::MAX);
     for (flag, value, allowed) in [
         ("--n", "-1", "must be a whole number, 0 or more"),
         ("--n", "1e3", "must be a whole number"),
@@ -676,9 +677,14 @@ fn what_is_no_number_is_refused_with_what_would_be_one() {
         ("--nb", large, &largest),
         ("--seed", large, &largest),
         ("--silence", large, &largest),
+        ("--silence", "0", "must be at least 1"),
+        ("--silence", "-1", "must be a whole number, 0 or more"),
         ("--rank", large, &of_rank),
-        ("--levels", large, &format!("{large} is not in 1..=2")),
-        ("--levels", small, &format!("{small} is not in 1..=2")),
+        ("--rank", "4294967296", &of_rank),
+        ("--rank", "-1", "must be at least 0"),
+        ("--levels", "0", "must be 1 to 2"),
+        ("--levels", large, "must be 1 to 2"),
+        ("--levels", small, "must be 1 to 2"),
     ] {
         // What is negative was no value but an unexpected argument, if it stood apart.
         for words in [&[&*format!("{flag}={value}")][..], &[flag, value]] {

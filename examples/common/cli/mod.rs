@@ -534,15 +534,17 @@ impl Answer {
     }
 }
 
-/// The text of a bad argument; of one that is no number with what would be one.
+/// The text of a bad argument; of one that is no number, or not in its range, with what would be one.
 fn in_words(text: &str, error: &clap::Error) -> String {
     let (Some(fault), Some(ContextValue::String(value))) =
         (error.source(), error.get(ContextKind::InvalidValue))
     else {
         return text.to_string();
     };
-    let meant = settings::number_meant(fault, value);
-    match (text.strip_suffix(&fault.to_string()), meant) {
+    let told = fault.to_string();
+    let meant = settings::number_meant(fault, value).map(String::from);
+    let meant = meant.or_else(|| settings::range_meant(&told, value));
+    match (text.strip_suffix(&told), meant) {
         (Some(before), Some(meant)) => format!("{before}{meant}"),
         _ => text.to_string(),
     }

@@ -434,6 +434,27 @@ pub(super) fn number_meant(fault: &(dyn Error + 'static), value: &str) -> Option
     }
 }
 
+/// What a number would have to be that is not in a range, as clap tells it: `1..=9`, or without an end.
+pub(super) fn range_meant(fault: &str, value: &str) -> Option<String> {
+    let (_, range) = fault.rsplit_once(" is not in ")?;
+    let (least, most) = range.split_once("..")?;
+    let most = most.strip_prefix('=').unwrap_or(most);
+    let ends_with_its_type = [u32::MAX.into(), i64::MAX as u64, u64::MAX]
+        .into_iter()
+        .any(|largest| most == largest.to_string());
+    Some(match (ends_with_its_type, value.starts_with('-')) {
+        (false, _) => format!("must be {least} to {most}"),
+        (true, false) if is_beyond(value, most) => format!("must be at most {most}"),
+        (true, _) => format!("must be at least {least}"),
+    })
+}
+
+/// Whether a number without a sign is larger than another, however large.
+fn is_beyond(value: &str, most: &str) -> bool {
+    let digits = value.trim_start_matches(['+', '0']);
+    (digits.len(), digits) > (most.len(), most)
+}
+
 /// The same error, but of a number that no type holds with the range that its flag tells of a smaller one.
 fn with_range(error: clap::Error, command: &mut clap::Command) -> clap::Error {
     use IntErrorKind::{NegOverflow, PosOverflow};
@@ -454,7 +475,10 @@ fn with_range(error: clap::Error, command: &mut clap::Command) -> clap::Error {
     let tried = command.try_get_matches_from_mut(["", &format!("{name}={largest}")]);
     let refused = tried.err();
     let allowed = match refused.as_ref().and_then(Error::source) {
-        Some(range) => range.to_string().replace(&largest, value),
+        Some(range) => {
+            let range = range.to_string().replace(&largest, value);
+            range_meant(&range, value).unwrap_or(range)
+        }
         None => format!("must be at most {}", u64::MAX),
     };
     let text = format!("invalid value '{value}' for '{flag}': {allowed}");
