@@ -826,8 +826,12 @@ fn more_ranks_than_start_here_are_counted_and_what_they_would_hold() {
         "{}",
         people.stdout
     );
+    // It asks for nothing.
+    let unchecked = run("cholesky", &[&arguments[..], &["--check=false"]].concat());
+    assert_eq!((unchecked.status, &*unchecked.stderr), (0, ""));
     for refused in [
         &["cholesky", "--simulate", "counts", "--check"][..],
+        &["cholesky", "--simulate", "counts", "--check=true"],
         &[
             "cholesky",
             "--simulate",

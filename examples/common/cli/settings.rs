@@ -213,9 +213,9 @@ const OF_RUNS: [&str; 4] = ["threads", "bind", "policy", "repeat"];
 const OF_TRACES: [&str; 4] = ["trace", "window", "dot", "live"];
 
 /// Flags that mean nothing where nothing is run.
-const OF_REAL_RUNS: [&str; 13] = [
-    "rank", "hosts", "peers", "listen", "ports", "silence", "bind", "backend", "variant", "check",
-    "plan", "progress", "live",
+const OF_REAL_RUNS: [&str; 12] = [
+    "rank", "hosts", "peers", "listen", "ports", "silence", "bind", "backend", "variant", "plan",
+    "progress", "live",
 ];
 
 /// Flags that mean nothing where nothing is measured.
@@ -560,6 +560,10 @@ impl Flags {
         let of_simulation = given("costs") && !example.honours.contains(&"costs");
         if of_simulation && self.simulate != Some(Simulation::Time) {
             let text = "--costs: only --simulate time asks what things cost";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
+        if self.check == Some(true) && self.simulate.is_some() {
+            let text = "--check: nothing is computed that could be judged (--simulate)";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
         if self.check == Some(true) && self.variant == Variant::Ideal {
