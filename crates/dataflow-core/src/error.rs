@@ -455,11 +455,16 @@ impl Error {
         }
     }
 
-    /// The same error, with another name for the task.
-    pub(crate) fn renamed(self, rename: impl FnOnce(&str) -> String) -> Self {
-        let task = self.task.as_deref().map(rename);
+    /// The same error, its task and its text told in other words; what a body says is its own.
+    pub(crate) fn told(self, tell: impl Fn(&str) -> String) -> Self {
+        let of_body = matches!(self.kind, Kind::TaskFailed | Kind::TaskPanicked);
+        let task = self.task.as_deref().map(&tell);
         let task = task.map(String::into_boxed_str);
-        Error { task, ..self }
+        let error = Error { task, ..self };
+        match of_body {
+            true => error,
+            false => error.retold(tell),
+        }
     }
 
     /// The same error, said in other words: for what only the caller of a run knows, as the name of its matrix.

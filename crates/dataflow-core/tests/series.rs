@@ -6,6 +6,7 @@ mod specimen;
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Context, Executor, Inline, Shuffled};
 use dataflow_core::prelude::*;
+use dataflow_core::sequence::record::{Recorded, record};
 use dataflow_core::space::{AnyName, Erased, Independent};
 use dataflow_core::trace::{Schedule, Span};
 use dataflow_core::{run, run_across};
@@ -192,6 +193,51 @@ proptest! {
             }
         }
     }
+}
+
+/// Some `recorded task 1` was told, of which each program has one.
+#[test]
+fn an_error_of_recorded_programs_in_a_series_names_the_task_as_its_program_does() {
+    fn series<'s>(of: &[&'s Recorded<'s, Number>]) -> Result<Erased<'s, Number>, Error> {
+        Erased::series(of.iter().map(|of| Erased::new(*of)), 0..1)
+    }
+    let recorded = |store, name, fails: bool| {
+        record(name, 1, |r| {
+            let a = r.home(store, 0, Rank(0));
+            for _ in 0..2 {
+                r.name(name).task(write(&a), move |a: &mut Number| {
+                    a.0 += u64::from(!fails);
+                    match fails {
+                        true => Err(TaskError::new("odd", "recorded task 0 of space 1 is odd")),
+                        false => Ok(()),
+                    }
+                });
+            }
+        })
+        .unwrap()
+    };
+    let store = numbers();
+    let [good, bad] =
+        [("good", false), ("bad", true)].map(|(name, fails)| recorded(&store, name, fails));
+    let before = store.get(0).unwrap().0;
+    let error = run(&series(&[&good, &good, &bad]).unwrap(), &Inline).unwrap_err();
+    assert_eq!(error.task(), Some("bad 0"));
+    assert_eq!(error.message(), "recorded task 0 of space 1 is odd");
+    assert_eq!(store.get(0).unwrap().0, before + 4);
+    let lent = store.take(0).unwrap();
+    let error = run(&series(&[&good, &bad]).unwrap(), &Inline).unwrap_err();
+    let told = (error.kind(), error.task());
+    assert_eq!(told, (Kind::HomeEmpty, Some("good 0")));
+    let told = "datum 0 of the program (accessed by good 0) is to come from slot 0 of numbers";
+    assert!(error.to_string().contains(told), "{error}");
+    drop(lent);
+    let reads = vec![(1, Some(0))];
+    let reads = program(&reads, &store, 1);
+    let both = [Erased::new(&reads), Erased::new(&good)];
+    let error = Erased::series(both, 0..1).unwrap_err();
+    assert_eq!(error.task(), Some("good 1"), "{error}");
+    let told = "0 and then good 1 touch slot 0 of numbers";
+    assert!(error.message().starts_with(told), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
-use crate::error::{Error, TaskError};
+use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::wire::WireName;
 use std::cmp::Ordering;
@@ -27,6 +27,8 @@ pub(super) struct NameVtable {
     pub to_wire: fn(RawName) -> Option<WireName>,
     pub from_wire: fn(&[u32]) -> Option<RawName>,
     pub show: fn(RawName, &mut fmt::Formatter<'_>) -> fmt::Result,
+    /// Whether a name means nothing without its space.
+    pub is_numbered: bool,
     /// The type, as text.
     pub text: fn() -> &'static str,
 }
@@ -41,8 +43,18 @@ impl<T: TaskName> Of<T> {
         to_wire: |raw| raw.task::<T>().to_wire(),
         from_wire: |words| T::from_wire(words).map(RawName::of),
         show: |raw, f| raw.task::<T>().fmt(f),
+        is_numbered: T::IS_NUMBERED,
         text: std::any::type_name::<T>,
     };
+}
+
+/// A name, to be shown.
+pub(super) struct ShownName(pub RawName, pub &'static NameVtable);
+
+impl fmt::Debug for ShownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.1.show)(self.0, f)
+    }
 }
 
 impl RawName {
@@ -129,6 +141,12 @@ pub(super) trait Behind<D: Datum>: Sync {
     fn index(&self, task: RawName) -> Option<usize>;
     fn named_by(&self, words: &[u32]) -> Option<RawName>;
     fn explained(&self, error: Error) -> Error;
+}
+
+/// A text about a space, its tasks told as the user knows them.
+pub(super) fn told<D: Datum>(space: &(impl Behind<D> + ?Sized), text: &str) -> String {
+    let error = Error::new(Kind::Contradiction, None, text);
+    space.explained(error).message().into()
 }
 
 /// Tasks one after the other.

@@ -10,7 +10,9 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{Behind, Ends, Listing, NameVtable, Of, OwnScales, RawName, Scales};
+use super::behind::{
+    Behind, Ends, Listing, NameVtable, Of, OwnScales, RawName, Scales, ShownName, told,
+};
 use super::joints::Joints;
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
@@ -289,7 +291,31 @@ impl<'s, D: Datum> Erased<'s, D> {
     fn is_series(&self) -> bool {
         self.parts.len() > 1
     }
+
+    /// A text of a run of several spaces, in which each tells what its numbers stand for.
+    fn told(&self, text: &str) -> String {
+        let (mut all, mut rest) = (String::new(), text);
+        while let Some((before, behind)) = rest.split_once(OF_SPACE) {
+            let after = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+            let part = behind[..behind.len() - after.len()].parse::<usize>();
+            match part.ok().and_then(|part| self.parts.get(part)) {
+                Some(part) => {
+                    all += &told(part.space.get(), before);
+                    rest = after;
+                }
+                None => {
+                    all += before;
+                    all += OF_SPACE;
+                    rest = behind;
+                }
+            }
+        }
+        all + rest
+    }
 }
+
+/// What follows a name that is a number, before the number of its space.
+const OF_SPACE: &str = " of space ";
 
 /// Behind a pointer the type of the data alone says whether edges carry any.
 const fn expect_size<S: TaskSpace>() {
@@ -412,7 +438,8 @@ impl Roster {
 
 impl Spell for Roster {
     fn text(&self, packed: u64) -> String {
-        format!("{:?}", self.named(packed))
+        let AnyName { raw, names, .. } = self.named(packed);
+        format!("{:?}", ShownName(raw, names))
     }
 
     fn number(&self, words: &[u32]) -> Option<Number> {
@@ -450,7 +477,11 @@ impl Ord for AnyName {
 
 impl fmt::Debug for AnyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.names.show)(self.raw, f)
+        (self.names.show)(self.raw, f)?;
+        match self.names.is_numbered && !self.standing.is_alone() {
+            true => write!(f, "{OF_SPACE}{}", self.standing.part),
+            false => Ok(()),
+        }
     }
 }
 
@@ -614,11 +645,10 @@ impl<D: Datum> TaskSpace for Erased<'_, D> {
         Some(self.names.name(part, raw))
     }
 
-    /// Of a series nobody knows which space's task a text names.
     fn explained(&self, error: Error) -> Error {
         match &self.parts[..] {
             [part] => part.space.get().explained(error),
-            _ => error,
+            _ => error.told(|text| self.told(text)),
         }
     }
 

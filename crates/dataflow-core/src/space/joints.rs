@@ -5,14 +5,13 @@
 //! changes. Several may take it, the last of them to change it. Where an edge could not order two spaces
 //! (the later changes a slot that the earlier only reads, say) they are refused.
 
-use super::behind::{Behind, Ends, NameVtable, RawName};
+use super::behind::{Behind, Ends, NameVtable, RawName, ShownName, told};
 use super::verify::{goes_on, most_listed};
 use super::{Description, Flow, Mode};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 
 /// A slot of a store of a rank: the store by its address.
@@ -248,9 +247,9 @@ fn out_of_order<D: Datum>(
 ) -> Error {
     let shown = |touch: &Touch| {
         let task = touch.bringer.or(touch.takers.first().copied());
-        let (_, names) = spaces[touch.space];
+        let (space, names) = spaces[touch.space];
         task.map_or(String::new(), |(task, _)| {
-            format!("{:?}", ShownName(task, names))
+            told(space, &format!("{:?}", ShownName(task, names)))
         })
     };
     let (first, second) = (before.last().map_or(String::new(), shown), shown(after));
@@ -270,15 +269,6 @@ fn ill_described(about: &Description, n_classes: usize) -> Error {
         about.classes().len(),
     );
     Error::new(Kind::NotDescribed, None, text)
-}
-
-/// A name, to be shown.
-struct ShownName(RawName, &'static NameVtable);
-
-impl fmt::Debug for ShownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.1.show)(self.0, f)
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -44,6 +44,11 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     /// How many classes there are: indices are below.
     const N_CLASSES: usize = 1;
 
+    /// Whether a name means nothing without its space, which tells in [errors](super::TaskSpace::explained)
+    /// what it stands for.
+    #[doc(hidden)]
+    const IS_NUMBERED: bool = false;
+
     /// Index of the class, in the order in which [`describe`](super::TaskSpace::describe) names them.
     fn class(self) -> usize;
 

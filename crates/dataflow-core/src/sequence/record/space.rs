@@ -9,7 +9,7 @@ use super::order::ReplayOrder;
 use super::replay;
 use crate::data::Datum;
 use crate::engine::{self, Report};
-use crate::error::{Error, Kind, TaskError};
+use crate::error::{Error, TaskError};
 use crate::port::{Executor, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
@@ -179,6 +179,8 @@ impl fmt::Debug for Step {
 const NUMBER_BITS: u32 = 32;
 
 impl TaskName for Step {
+    const IS_NUMBERED: bool = true;
+
     fn class(self) -> usize {
         self.class as usize
     }
@@ -300,14 +302,8 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
         self.task(step).priority
     }
 
-    /// What a body says is its own.
     fn explained(&self, error: Error) -> Error {
-        let of_body = matches!(error.kind(), Kind::TaskFailed | Kind::TaskPanicked);
-        let error = error.renamed(|task| self.told(task));
-        match of_body {
-            true => error,
-            false => error.retold(|message| self.told(message)),
-        }
+        error.told(|text| self.told(text))
     }
 
     fn named_by(&self, words: &[u32]) -> Option<Step> {
