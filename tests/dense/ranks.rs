@@ -252,7 +252,7 @@ fn what_is_found_of_a_matrix_that_one_rank_has_is_told_to_all() {
 }
 
 #[test]
-fn a_determinant_and_an_inverse_by_qr_have_the_same_bits_on_every_grid() {
+fn a_determinant_an_inverse_and_a_condition_by_qr_have_the_same_bits_on_every_grid() {
     fn told(grid: Grid) -> Vec<u8> {
         let answers = |runtime: &Runtime| {
             let layout = Layout::general(7, 7, 2)?;
@@ -262,7 +262,8 @@ fn a_determinant_and_an_inverse_by_qr_have_the_same_bits_on_every_grid() {
             let (determinant, inverse) = (factor.determinant()?, factor.inverse()?);
             let norm = norm(&inverse, Norm::Frobenius, runtime)?;
             let phase = determinant.phase;
-            let numbers = [determinant.log_abs, phase.re, phase.im, norm];
+            let condition = factor.condition()?;
+            let numbers = [determinant.log_abs, phase.re, phase.im, norm, condition];
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
                 numbers.map(f64::to_le_bytes).concat(),
             )
@@ -378,7 +379,7 @@ fn a_call_that_one_rank_alone_cancels_ends_as_cancelled_on_every_rank() {
         let (square, b) = (made()?, made()?);
         let monitor = Monitor::new();
         let on = runtime.watched_by(&monitor);
-        let factor = made()?.lu_factor(&on)?;
+        let (factor, turned) = (made()?.lu_factor(&on)?, made()?.qr_factor(&on)?);
         if runtime.rank() == Rank(1) {
             monitor.cancel();
         }
@@ -390,6 +391,7 @@ fn a_call_that_one_rank_alone_cancels_ends_as_cancelled_on_every_rank() {
             square.dot_tiled(&b, &on).map(drop),
             square.least_squares_minimum_norm(&b, None, &on).map(drop),
             factor.condition().map(drop),
+            turned.condition().map(drop),
         ];
         for (call, ended) in ended.into_iter().enumerate() {
             let refused = ended.expect_err("it is cancelled");

@@ -402,9 +402,11 @@ fn determinants_and_conditions_of_known_matrices_are_found() {
     let hilbert = array_of::<f64>((5, 5), &Hilbert);
     let l = hilbert.cholesky_factor().unwrap();
     let by_lu = hilbert.lu_factor().unwrap();
+    let by_qr = hilbert.qr_factor().unwrap();
     for (determinant, condition) in [
         (l.determinant().unwrap(), l.condition().unwrap()),
         (by_lu.determinant().unwrap(), by_lu.condition().unwrap()),
+        (by_qr.determinant().unwrap(), by_qr.condition().unwrap()),
     ] {
         assert!((determinant.log_abs + 266_716_800_000f64.ln()).abs() < 1e-10);
         assert_eq!(determinant.phase, c64::new(1.0, 0.0));
@@ -446,6 +448,36 @@ fn determinants_and_conditions_of_known_matrices_are_found() {
         0.0
     );
     assert_eq!(empty.cholesky_factor().unwrap().condition().unwrap(), 1.0);
+    assert_eq!(empty.qr_factor().unwrap().condition().unwrap(), 1.0);
+}
+
+#[test]
+fn a_condition_by_qr_is_that_by_lu_and_told_of_what_nothing_solves_with() {
+    // Without a graph, and in tiles.
+    for n in [6, 300] {
+        let a = random::<c64>(n, n, 3);
+        let by_lu = a.lu_factor().unwrap().condition().unwrap();
+        let by_qr = a.qr_factor().unwrap().condition().unwrap();
+        let ratio = by_qr / by_lu;
+        assert!((0.3..3.0).contains(&ratio), "{n}: {by_qr} of {by_lu}");
+    }
+    let nearly = array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]];
+    let nearly = nearly.qr_factor().unwrap();
+    assert_eq!(
+        nearly.solve(&Array1::ones(3)).unwrap_err().name(),
+        "rank_deficient"
+    );
+    assert!(nearly.condition().unwrap() > 1e15);
+    let zero = Array2::<f64>::zeros((2, 2)).qr_factor().unwrap();
+    let refused = zero.condition().unwrap_err();
+    assert_eq!((refused.name(), refused.index()), ("singular", Some(1)));
+    for shape in [(3, 2), (2, 3)] {
+        let refused = random::<f64>(shape.0, shape.1, 1)
+            .qr_factor()
+            .unwrap()
+            .condition();
+        assert_eq!(refused.unwrap_err().name(), "wrong_shape");
+    }
 }
 
 #[test]
@@ -693,7 +725,11 @@ fn factors_of_tiles_answer_the_same_over_ranks() {
                 let Determinant { log_abs, phase, .. } = determinant;
                 all.extend([log_abs, phase.re, phase.im].map(f64::to_bits));
             }
-            let conditions = [l.condition().unwrap(), by_lu.condition().unwrap()];
+            let conditions = [
+                l.condition().unwrap(),
+                by_lu.condition().unwrap(),
+                square.condition().unwrap(),
+            ];
             all.extend(conditions.map(f64::to_bits));
             let last = all.iter().copied().fold(0, u64::wrapping_add).to_le_bytes();
             let of_all = runtime.gather(last.to_vec()).unwrap();

@@ -12,7 +12,7 @@
 //!
 //! # Elsewhere
 //! With factors at hand: [`cholesky::condition`](crate::cholesky::condition),
-//! [`lu::condition`](crate::lu::condition).
+//! [`lu::condition`](crate::lu::condition), [`qr::condition`](crate::qr::condition()).
 
 use crate::error::LinalgError;
 use crate::kernel::Op;
@@ -163,7 +163,9 @@ mod tests {
     use crate::lu::{self, Pivots};
     use crate::matrix::generate::{PositiveDefinite, Random};
     use crate::matrix::norm::{self, Norm};
+    use crate::matrix::transfer::{Turn, transfer};
     use crate::matrix::{Entries, Layout, TiledMatrix};
+    use crate::qr::{self, Options};
     use crate::scalar::{c32, c64};
     use dataflow_core::port::Inline;
 
@@ -202,6 +204,23 @@ mod tests {
         expect_estimate(estimate, exact, &format!("LU of {} {n}", T::PRECISION));
     }
 
+    fn check_qr<T: Scalar>(n: usize, entries: &impl Entries<T>) {
+        let layout = Layout::general(n, n, 4).unwrap();
+        let (a, r) = (
+            TiledMatrix::from_entries(layout, entries),
+            TiledMatrix::from_entries(layout, entries),
+        );
+        let (q, _) = qr::factor(&r, Options::of_order(4), Backend::Auto, &Inline).unwrap();
+        let exact = exact(&a, |b| {
+            let x = TiledMatrix::zeros(layout);
+            qr::solve((&r, &q), Op::NoTranspose, (b, &x), Backend::Auto, &Inline).unwrap();
+            transfer(&x, Turn::Plain, b, &Inline).unwrap();
+        });
+        let norm = norm::norm(&a, Norm::One, &Inline).unwrap();
+        let estimate = qr::condition(&r, &q, norm, Backend::Auto, &Inline).unwrap();
+        expect_estimate(estimate, exact, &format!("QR of {} {n}", T::PRECISION));
+    }
+
     fn check_cholesky<T: Scalar>(n: usize, entries: &impl Entries<T>) {
         let layout = Layout::lower(n, 4).unwrap();
         let (a, l) = (
@@ -225,6 +244,7 @@ mod tests {
     fn estimates_are_within_a_factor_3_of_exact_inverses() {
         fn check<T: Scalar>(n: usize, seed: u64) {
             check_lu::<T>(n, &Random::new(seed));
+            check_qr::<T>(n, &Random::new(seed));
             check_cholesky::<T>(n, &PositiveDefinite::new(n, seed));
         }
         for (n, seed) in (1..24).flat_map(|n| [(n, 1), (n, 2)]) {
@@ -248,6 +268,7 @@ mod tests {
                 _ => 0.0,
             };
             check_lu::<f64>(n, &entry);
+            check_qr::<f64>(n, &entry);
         }
     }
 

@@ -171,6 +171,29 @@ impl<T: Scalar> QrFactor<T> {
         self.factors.determinant(site.on())
     }
 
+    /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁ of a square A, estimated as
+    /// [`LuFactor::condition`](crate::LuFactor::condition) does, but by twice the operations. A matrix that is
+    /// singular but for rounding errors, with which [`solve`](Self::solve) does not solve, has one that is as
+    /// large as those leave it.
+    ///
+    /// # Errors
+    /// If A is not square; [`LinalgError::Singular`] with the first number of R's diagonal that is zero,
+    /// [`LinalgError::Overflow`] with the first that is not finite.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow::ndarray::array;
+    /// use dataflow::prelude::*;
+    ///
+    /// let condition = array![[0.0, 4.0], [2.0, 8.0]].qr_factor()?.condition()?;
+    /// assert!((condition - 15.0).abs() < 1e-13);
+    /// # Ok::<(), dataflow::linalg::LinalgError>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        let site = Site::beside(&self.factors.a, 1)?;
+        self.factors.condition(site.on())
+    }
+
     /// Qᴴ·B of a matrix with at least as many rows as columns, with all m columns of Q: its first n rows
     /// are R·X for the X of [`least_squares`](Self::least_squares), and the rest is as long as B − A·X.
     /// At most 4·m·n operations for each column, without Q itself.
@@ -375,6 +398,25 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
         self.factors.determinant(self.on)
     }
 
+    /// The condition of a square A, as [`QrFactor::condition`]; the same on every rank.
+    ///
+    /// # Errors
+    /// As [`QrFactor::condition`]; if the run fails.
+    ///
+    /// # Examples
+    /// ```
+    /// # use dataflow::linalg::matrix::{Layout, TiledMatrix};
+    /// # use dataflow::prelude::*;
+    /// # let runtime = Runtime::builder().threads(2).build()?;
+    /// # let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, |i, j| [[0.0, 4.0], [2.0, 8.0]][i][j]);
+    /// let condition = a.qr_factor(&runtime)?.condition()?;
+    /// assert!((condition - 15.0).abs() < 1e-13);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn condition(&self) -> Result<f64, LinalgError> {
+        self.factors.condition(self.on)
+    }
+
     /// Qᴴ·B, as [`QrFactor::q_adjoint_times`]; copies B.
     ///
     /// # Errors
@@ -476,6 +518,8 @@ struct Orthogonal<T: Scalar> {
     q: qr::Reflectors<T>,
     /// Whether it is Aᴴ that was factored.
     is_adjoint: bool,
+    /// ‖A‖₁, if A is square.
+    norm: Option<f64>,
     /// Whether the rank is full, once that was asked for.
     full_rank: OnceLock<Result<(), LinalgError>>,
 }
@@ -483,6 +527,8 @@ struct Orthogonal<T: Scalar> {
 impl<T: Scalar> Orthogonal<T> {
     fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
         a.scan(on)?;
+        let is_square = a.rows() == a.cols();
+        let norm = is_square.then(|| steps::one_norm(&a, on)).transpose()?;
         let is_adjoint = a.rows() < a.cols();
         let a = match is_adjoint {
             true => steps::adjoint(&a, on)?,
@@ -493,6 +539,7 @@ impl<T: Scalar> Orthogonal<T> {
             a,
             q,
             is_adjoint,
+            norm,
             full_rank: OnceLock::new(),
         })
     }
@@ -501,6 +548,7 @@ impl<T: Scalar> Orthogonal<T> {
     fn at_once(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
         let is_adjoint = a.nrows() < a.ncols();
         let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
+        let norm = a.is_square().then(|| whole::one_norm(&tile));
         let tile = match is_adjoint {
             true => whole::adjoint_of(&tile, &heap()),
             false => tile,
@@ -512,6 +560,7 @@ impl<T: Scalar> Orthogonal<T> {
             a,
             q,
             is_adjoint,
+            norm,
             full_rank: OnceLock::new(),
         })
     }
@@ -597,6 +646,12 @@ impl<T: Scalar> Orthogonal<T> {
     fn determinant(&self, on: &dyn Executor) -> Result<Determinant, LinalgError> {
         self.expect_square()?;
         steps::determinant_by_qr((&self.a, &self.q), on)
+    }
+
+    fn condition(&self, on: &dyn Executor) -> Result<f64, LinalgError> {
+        self.expect_square()?;
+        let norm = self.norm.unwrap_or_else(|| unreachable!("it is square"));
+        steps::condition_by_qr((&self.a, &self.q, norm), on)
     }
 
     /// B ← Qᴴ·B

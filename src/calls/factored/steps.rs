@@ -306,6 +306,14 @@ pub(crate) fn condition_by_lu<T: Scalar>(
     lu::condition(lu, pivots, norm, AUTO, on)
 }
 
+/// The same from Q and R.
+pub(crate) fn condition_by_qr<T: Scalar>(
+    (a, q, norm): (&TiledMatrix<T>, &qr::Reflectors<T>, f64),
+    on: &dyn Executor,
+) -> Result<f64, LinalgError> {
+    qr::condition(a, q, norm, AUTO, on)
+}
+
 /// Numbers of which each rank has some, on every rank; `parts` says whose come next, and how many.
 fn gathered<T: Scalar>(
     own: Vec<T>,

@@ -230,6 +230,18 @@ pub(super) enum Look {
 /// If the shapes, tile orders or grids do not fit, or two of the matrices are one; [`LinalgError::Overflow`]
 /// with the first column of X that is not finite; if the run fails.
 pub fn solve<T: Scalar>(
+    factors: (&TiledMatrix<T>, &Reflectors<T>),
+    op: Op,
+    (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<Report, LinalgError> {
+    let run = run(factors, op, (b, x), backend, on)?;
+    Ok(joined([run, expect_solution(x, on)?]))
+}
+
+/// The same, finite or not.
+pub(super) fn run<T: Scalar>(
     (a, q): (&TiledMatrix<T>, &Reflectors<T>),
     op: Op,
     (b, x): (&TiledMatrix<T>, &TiledMatrix<T>),
@@ -247,8 +259,7 @@ pub fn solve<T: Scalar>(
             run_series([solve.erased(), turn.erased()], &[a, b, x], on)
         }
     };
-    let run = run.map_err(|error| a.failed(error))?;
-    Ok(joined([run, expect_solution(x, on)?]))
+    run.map_err(|error| a.failed(error))
 }
 
 impl<T: Scalar> Factor<'_, T> {
