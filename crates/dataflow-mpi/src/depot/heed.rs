@@ -41,7 +41,6 @@ impl Depot {
         now: Duration,
     ) -> Heeded {
         match message {
-            _ if self.broken.is_some() => Ok(()),
             // Passed on: the word of the rank that said it may still be under way to others.
             Message::Broken(failure) => {
                 self.broke(failure);

@@ -132,8 +132,7 @@ impl MessageProgress {
         if before.is_some_and(|before| looked > before) {
             patience = (2 * patience).min(NAPS[1]);
         }
-        let has_to_come = self.is_ending() || self.movers.is_lent();
-        if self.settings.drive != Drive::Workers || has_to_come || looked.is_zero() {
+        if self.settings.drive != Drive::Workers || self.movers.is_lent() || looked.is_zero() {
             return None;
         }
         let unattended = self.host.now().saturating_sub(looked);

@@ -537,3 +537,81 @@ fn a_rank_is_asked_how_far_it_is_at_once_if_a_wave_waits_for_it() {
     depots[1].run.waves.hear_wave(1);
     assert!(depots[1].wants_pulse(NOW));
 }
+
+/// Rank 1 of two has got so many data of 4,000 bytes, one after another, and uses none while it computes.
+fn unused(n_posted: usize, settings: &Settings) -> Vec<Depot> {
+    let mut depots = world(2, settings);
+    open(&mut depots);
+    for _ in 0..n_posted {
+        depots[0].post(parcel(1, &[4_000]), false);
+        exchange(&mut depots);
+    }
+    depots
+}
+
+/// It would look for room every millisecond until the run is closed, and others would put by what nobody asks
+/// for.
+#[test]
+fn a_rank_whose_run_has_stopped_returns_credit_and_looks_for_no_room_whatever_lies_there() {
+    let settings = Settings {
+        held_bytes: 5_000,
+        credit_bytes: 40_000,
+        ..Settings::default()
+    };
+    let mut depots = unused(6, &settings);
+    assert!(depots[1].wants_pulse(NOW), "it looks for room");
+    assert_eq!(depots[1].counters().credits_sent, 0);
+    depots[1].abort(failure(Rank(1), "cancelled", ""));
+    exchange(&mut depots);
+    assert!(!depots[1].wants_pulse(NOW));
+    assert_eq!(depots[1].counters().credits_sent, 1);
+}
+
+/// Two ranks whose workers wait for each other would wait for ever.
+#[test]
+fn a_rank_whose_workers_wait_until_others_have_their_data_asks_for_all_that_come() {
+    let settings = Settings {
+        held_bytes: 5_000,
+        credit_bytes: 0,
+        blocking: true,
+        ..Settings::default()
+    };
+    let mut depots = unused(2, &settings);
+    assert_eq!(depots[1].counters().gets, 2);
+    for from in [0, 1] {
+        depots[from].post(parcel(1 - from as u32, &[10_000]), true);
+    }
+    let told = exchange(&mut depots);
+    let is_receipt = |(_, action): &&(usize, Action)| matches!(action, Action::Receipt(..));
+    assert_eq!(told.iter().filter(is_receipt).count(), 2);
+}
+
+/// Who compares what was sent with what came would say that it was lost.
+#[test]
+fn credit_that_comes_when_its_run_has_ended_is_counted_all_the_same() {
+    let settings = Settings {
+        credit_bytes: 8_000,
+        ..Settings::default()
+    };
+    let mut depots = world(2, &settings);
+    open(&mut depots);
+    for depot in &mut depots {
+        depot.close(None);
+    }
+    exchange(&mut depots);
+    open(&mut depots);
+    depots[1].tamper(Box::new(|_, run, message| {
+        if let Message::Credit { .. } = message {
+            *run = 1;
+        }
+        1
+    }));
+    depots[0].post(parcel(1, &[4_000]), false);
+    exchange(&mut depots);
+    let Counters {
+        credits_came,
+        stale_dropped,
+        ..
+    } = depots[0].counters();
+    assert_eq!((credits_came, stale_dropped), (1, 1));
+}
