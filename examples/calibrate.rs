@@ -51,6 +51,7 @@ use common::cli::settings::ROOM;
 use common::cli::{self, Failure, Outcome, Settings};
 use common::problem::{self, File, InAnyPrecision, backend, by_precision};
 use dataflow::core::rank::Rank;
+use dataflow::core::words::counted;
 use dataflow::linalg::scalar::Scalar;
 use dataflow::{Runtime, RuntimeBuilder, Transport};
 use samples::Samples;
@@ -186,7 +187,8 @@ impl InAnyPrecision for Calibration<'_> {
             written.map_err(|error| Failure::output_unwritable(&file, error))?;
             let (kernels, networks) = (costs.kernels.len(), costs.networks.len());
             let file = file.display();
-            let text = format!("{kernels} kernels and {networks} networks in {file}");
+            let (kernels, networks) = (counted(kernels, "kernel"), counted(networks, "network"));
+            let text = format!("{kernels} and {networks} in {file}");
             self.outcome.say(text);
         }
         if own.compare {

@@ -15,6 +15,7 @@ mod blocks;
 use blocks::{Blocks, MOST_CHECKED};
 use chacha20::ChaCha8Rng;
 use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
+use dataflow::core::words::counted;
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
 use rand::{Rng, SeedableRng};
@@ -135,10 +136,8 @@ fn shortest_paths(
 
     if settings.check.unwrap_or(n <= MOST_CHECKED) {
         let differing = differing(&blocks, &d, settings.seed, runtime)?;
-        let text = format!(
-            "{differing} of {} paths differ from the plain loop's",
-            n * n
-        );
+        let paths = counted(n * n, "path");
+        let text = format!("{differing} of {paths} differ from the plain loop's");
         outcome.set("differing", differing);
         outcome.say(&text);
         if differing > 0 {

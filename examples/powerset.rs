@@ -8,6 +8,7 @@
 mod recursion;
 
 use common::cli::{self, Example, Failure, Outcome, Settings};
+use dataflow::core::words::counted;
 use dataflow::recursion::{Call, Recursive};
 use dataflow::{Runtime, TaskError};
 use recursion::{measure, size};
@@ -64,7 +65,11 @@ fn powerset(
     outcome.set("cutoff", cutoff);
     let value = 1 << n;
     measure(&Subsets { cutoff }, (n, value), settings, runtime, outcome)?;
-    outcome.say(format!("a set of {n} elements has {value} subsets"));
+    outcome.say(format!(
+        "a set of {} has {}",
+        counted(n, "element"),
+        counted(value, "subset")
+    ));
     Ok(())
 }
 

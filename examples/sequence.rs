@@ -5,6 +5,7 @@
 
 use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
 use dataflow::core::rank::Rank;
+use dataflow::core::words::counted;
 use dataflow::prelude::Store;
 use dataflow::sequence::record::record;
 use dataflow::sequence::{commute, read, reduce, scope, update, write};
@@ -147,7 +148,10 @@ fn recording(runtime: &Runtime, monitor: &Monitor) -> Result<(Report, String), E
     assert_eq!(numbers, expected);
     Ok((
         report,
-        format!("recorded: after {STEPS} steps on {n_ranks} ranks {numbers:?}"),
+        format!(
+            "recorded: after {STEPS} steps on {} {numbers:?}",
+            counted(n_ranks, "rank")
+        ),
     ))
 }
 

@@ -6,6 +6,7 @@
 use dataflow_core::port::{Block, Context, Executor, Head, Inline, Wire};
 use dataflow_core::prelude::*;
 use dataflow_core::space::Erased;
+use dataflow_core::words::counted;
 use dataflow_core::{Error, Report, run_across};
 use std::any::type_name;
 use std::borrow::Cow;
@@ -178,7 +179,7 @@ impl TaskSpace for Gather {
             about.parameter("step", step).parameter("limit", limit);
         }
         if let Some((name, bytes)) = self.values {
-            about.parameter("values", format!("{name} ({bytes} bytes)"));
+            about.parameter("values", format!("{name} ({})", counted(bytes, "byte")));
         }
         let give = about.class("Give").new_flow("VALUE");
         let below = (0..self.below(0).count()).map(|n| format!("BELOW{n}"));

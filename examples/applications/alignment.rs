@@ -31,6 +31,7 @@ use common::cli::settings::Grid;
 use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem;
 use dataflow::core::run_across;
+use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Monitor, Runtime};
@@ -369,7 +370,10 @@ pub fn align(
     for line in alignment.page(&columns) {
         outcome.say(line);
     }
-    outcome.say(format!("score {score}, {} columns", columns.len()));
+    outcome.say(format!(
+        "score {score}, {}",
+        counted(columns.len(), "column")
+    ));
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use common::cli::{self, Example, Failure, Measured, Outcome, Settings, record};
 use common::problem::SLOT;
 use common::variant::{self, run_variant};
 use dataflow::core::space::Independent;
+use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::{Error, Monitor, Report, Runtime};
 use grid::{Counts, Grid, Place};
@@ -90,8 +91,9 @@ impl Own {
     fn expect_a_look(&self) -> Result<(), Failure> {
         match self.until.is_some() && self.limit < self.iterations.into() {
             true => Err(Failure::refused(format!(
-                "--limit {}: the first look is after {} sweeps (--iterations)",
-                self.limit, self.iterations
+                "--limit {}: the first look is after {} (--iterations)",
+                self.limit,
+                counted(self.iterations, "sweep")
             ))),
             false => Ok(()),
         }
@@ -322,8 +324,8 @@ fn tell(
     if let Some(change) = swept.change {
         outcome.set("change", change);
         outcome.say(format!(
-            "{} sweeps, the last changed {change:.2e}",
-            swept.sweeps
+            "{}, the last changed {change:.2e}",
+            counted(swept.sweeps, "sweep")
         ));
         judge(&swept, change, own)?;
     }
@@ -379,7 +381,7 @@ fn draw(
 
 /// Whether sweeping ended as it should.
 fn judge(swept: &Swept, change: f64, own: &Own) -> Result<(), Failure> {
-    let after = format!("after {} sweeps", swept.sweeps);
+    let after = format!("after {}", counted(swept.sweeps, "sweep"));
     if change.is_infinite() {
         let text = format!("a cell is not a finite number {after}");
         return Err(Failure::new("not_finite", text));

@@ -29,6 +29,7 @@ use cases::{Case, DAY, Number, State};
 use common::cli::settings::{Variant, at_least_one};
 use common::cli::{self, Example, Failure, Measured, Outcome, Settings};
 use common::problem;
+use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::trace::replace;
@@ -416,10 +417,10 @@ impl Problem {
     /// In words: the case, what there is in the end, and how far that is from what is exact.
     fn say(&self, summary: &Summary, errors: Option<&Errors>, outcome: &mut Outcome) {
         outcome.say(format!(
-            "case {}, {:.3} days in {} steps of {:.1} s",
+            "case {}, {:.3} days in {} of {:.1} s",
             cases::name(self.case.number),
             self.days(),
-            self.steps,
+            counted(self.steps, "step"),
             self.dt
         ));
         outcome.say(format!(

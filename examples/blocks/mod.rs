@@ -6,6 +6,7 @@
 use common::cli::settings::Grid;
 use common::cli::{Failure, NoFlags, Outcome, Settings};
 use common::problem::{OF_A_TASK, expect_room};
+use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::prelude::*;
 use dataflow::{Error, Runtime};
@@ -82,7 +83,8 @@ impl Blocks {
     pub fn expect_program(&self, n_tasks: u128, runtime: &Runtime) -> Result<(), Failure> {
         let program = OF_A_TASK.saturating_mul(n_tasks);
         let bytes = self.bytes(runtime, 0).saturating_add(program);
-        let asked = format!("--n {} --nb {}: {n_tasks} tasks", self.rows, self.nb);
+        let n_tasks = counted(n_tasks, "task");
+        let asked = format!("--n {} --nb {}: {n_tasks}", self.rows, self.nb);
         expect_room(&asked, bytes, runtime)
     }
 

@@ -10,6 +10,7 @@
 use crate::Runtime;
 use dataflow_core::data::Version;
 use dataflow_core::port::{Executor, Heap, Inline, Memory};
+use dataflow_core::words::counted;
 use dataflow_linalg::kernel::LARGEST_WHOLE;
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::norm::all_finite;
@@ -176,7 +177,8 @@ pub(crate) fn expect_rows((rows, cols): (usize, usize), n: usize) -> Result<(), 
     match rows == n {
         true => Ok(()),
         false => Err(LinalgError::Shape(format!(
-            "right-hand sides of {rows} x {cols} for a matrix of {n} rows"
+            "right-hand sides of {rows} x {cols} for a matrix of {}",
+            counted(n, "row")
         ))),
     }
 }

@@ -7,6 +7,7 @@ use dataflow_core::data::Store;
 use dataflow_core::port::Wire;
 use dataflow_core::rank::Rank;
 use dataflow_core::space::{Collect, Description, Erased, TaskSpace};
+use dataflow_core::words::counted;
 use std::sync::atomic::Ordering;
 
 impl Runtime {
@@ -133,7 +134,8 @@ impl Runtime {
         let differs = |bytes: &[u8]| {
             let (len, own) = (bytes.len(), size_of::<T>());
             Error::malformed(format!(
-                "a value of {len} bytes from a rank (here it has {own})"
+                "a value of {} from a rank (here it has {own})",
+                counted(len, "byte")
             ))
         };
         let read =

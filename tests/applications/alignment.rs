@@ -420,7 +420,7 @@ fn a_malformed_file_is_one_clear_error() {
         ("empty", "", "holds 0 records, must hold 2"),
         ("blank", "\n\n", "holds 0 records, must hold 2"),
         ("text", "ACGT\n", "begins with 'A', must begin with '>'"),
-        ("one", ">a\nACGT\n", "holds 1 records"),
+        ("one", ">a\nACGT\n", "holds 1 record,"),
         ("three", ">a\nA\n>b\nC\n>c\nG\n", "holds 3 records"),
         ("void", ">a\n>b\nACGT\n", "record 1 is empty"),
         ("end", ">a\nACGT\n>b\n", "Unexpected end"),

@@ -486,7 +486,7 @@ fn a_malformed_file_names_its_line() {
         ),
         (
             &format!("1\n{good}\n{good}\n"),
-            "line 1: 1 options are announced, 2 follow",
+            "line 1: 1 option is announced, 2 follow",
         ),
         (
             &format!("2\n{good}\n42 40 0.1\n"),

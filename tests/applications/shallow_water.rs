@@ -383,7 +383,7 @@ fn nodes_from_a_file_are_as_good_as_those_by_formula() {
             "line 2: `0 0 0` must begin with three numbers",
         ),
         ("1 0 0\n1 0\n", "line 2"),
-        ("1 0 0\n", "1 nodes are too few for stencils of 31"),
+        ("1 0 0\n", "1 node is too few for stencils of 31"),
         (&"1 0 0\n".repeat(40), "two nodes lie at"),
     ] {
         std::fs::write(&path, text).unwrap();

@@ -88,6 +88,8 @@ fn every_example_has_a_page_for_people() {
         assert!(ended.stdout.starts_with(example), "{}", ended.stdout);
         assert!(serde_json::from_str::<Value>(&ended.stdout).is_err());
     }
+    let small = run("cholesky", &["--n", "10"]).stdout;
+    assert!(small.contains("\n1 task in "), "{small}");
     let page = run("cholesky", &["--n", "300"]).stdout;
     for word in ["GFLOP/s", "residual", "digest", "tasks", "% of"] {
         assert!(page.contains(word), "no {word:?} in {page}");
@@ -161,7 +163,8 @@ fn every_shape_runs_as_many_tasks_on_three_ranks_as_on_one() {
 /// The runs whose end one rank has told: there all tasks are done. Others of its lines are told each second.
 fn runs_told(stderr: &str) -> usize {
     let told = |line: &str| {
-        let counts = line.strip_prefix("rank 0: ")?.strip_suffix(" tasks")?;
+        let counts = line.strip_prefix("rank 0: ")?.trim_end_matches('s');
+        let counts = counts.strip_suffix(" task")?;
         let (done, count) = counts.split_once(" of ")?;
         Some(done == count)
     };

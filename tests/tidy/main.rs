@@ -123,7 +123,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
 const CORE_LAYERS: &[&[&str]] = &[
-    &["sync", "stderr", "rank", "error", "wire"],
+    &["words", "sync", "stderr", "rank", "error", "wire"],
     &["data"],
     &["space"],
     &["trace"],

@@ -61,6 +61,7 @@ pub mod stderr;
 mod sync;
 pub mod trace;
 pub mod wire;
+pub mod words;
 
 // Crates of which types or traits stand in what is public here.
 pub use bytemuck;

@@ -687,7 +687,7 @@ fn what_cannot_run_is_a_named_error() {
     .unwrap();
     let error = recorded.run(&Closed).unwrap_err();
     assert_eq!(error.kind(), Kind::Stalled);
-    assert!(error.message().contains("0 of 1 tasks"), "{error}");
+    assert!(error.message().ends_with("0 of 1 task"), "{error}");
     let inside = scope(&Inline, |s| {
         let inside = s.handle(None);
         s.task(write(&inside), |inside| {

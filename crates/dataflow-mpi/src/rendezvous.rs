@@ -20,6 +20,7 @@ use crate::wire::{Get, Malformed};
 use dataflow_core::port::{Arrival, Block, Cargo, Goods, Memory, Parcel, Ranks, drop_quietly};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
+use dataflow_core::words::counted;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -126,7 +127,10 @@ impl Unsendable {
     pub fn of_length(task: &WireName, said: usize, has: usize) -> Self {
         Unsendable {
             task: task.clone(),
-            why: format!("a datum said that it has {said} bytes and has {has}"),
+            why: format!(
+                "a datum said that it has {} and has {has}",
+                counted(said, "byte")
+            ),
         }
     }
 
@@ -484,7 +488,8 @@ impl Wanted {
         self.bytes -= asked.bytes;
         if bytes != asked.bytes {
             let text = format!(
-                "{from} sent {bytes} bytes under tag {tag} ({} were asked for)",
+                "{from} sent {} under tag {tag} ({} were asked for)",
+                counted(bytes, "byte"),
                 asked.bytes
             );
             return Err(Malformed(text));

@@ -13,6 +13,7 @@ use crate::topology::{Topology, TopologyError};
 use crate::worker::{self, Worker};
 use dataflow_core::port::{Executor, Inline, Job, MANY_INSIDE};
 use dataflow_core::stderr;
+use dataflow_core::words::counted;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -184,12 +185,13 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::MoreWorkersThanCores { n_workers, n_cores } => {
-                write!(f, "{n_workers} workers share {n_cores} cores")
+                write!(f, "{n_workers} workers share {}", counted(*n_cores, "core"))
             }
             Warning::Quota { n_workers, n_paid } => {
                 write!(
                     f,
-                    "{n_workers} workers share a quota that pays for {n_paid} cores"
+                    "{n_workers} workers share a quota that pays for {}",
+                    counted(*n_paid, "core")
                 )
             }
             Warning::NotPinned { worker, error } => {

@@ -3,6 +3,7 @@
 //! A kernel that starts threads of its own in every worker, or a second pool beside the workers,
 //! makes both slow. Only what is set is judged: a library that is not there starts nothing.
 
+use dataflow_core::words::counted;
 use std::fmt;
 
 /// A pool that brings more threads than there are cores for.
@@ -82,15 +83,16 @@ impl fmt::Display for Rival {
             n_cores,
             ..
         } = self;
-        let total = self.n_threads();
+        let (total, cores) = (self.n_threads(), counted(*n_cores, "core"));
+        let (threads, workers) = (counted(*n_asked, "thread"), counted(*n_workers, "worker"));
         match self.in_every_worker {
             true => write!(
                 f,
-                "{variable}={n_asked} lets each of {n_workers} workers start {n_asked} threads: {total} for {n_cores} cores"
+                "{variable}={n_asked} lets each of {workers} start {threads}: {total} for {cores}"
             ),
             false => write!(
                 f,
-                "{variable}={n_asked} puts {n_asked} threads beside {n_workers} workers: {total} for {n_cores} cores"
+                "{variable}={n_asked} puts {threads} beside {workers}: {total} for {cores}"
             ),
         }
     }

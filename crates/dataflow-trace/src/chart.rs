@@ -8,9 +8,10 @@ use crate::bar::LegendKey;
 use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
 use crate::message::{Arrow, by_rank};
 use crate::series::{self, Sample};
-use crate::text::{bytes, counted, percent, time};
+use crate::text::{bytes, percent, time};
 use crate::view::View;
 use dataflow_core::trace::{Activity, Fate, Slice, Span};
+use dataflow_core::words::counted;
 use std::collections::BTreeMap;
 
 /// Rows of a chart at most.

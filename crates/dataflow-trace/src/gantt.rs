@@ -11,9 +11,10 @@
 use crate::bar::{Bar, LegendKey, bars};
 use crate::draw::{LEFT, PathData, Picture, RIGHT, Scale};
 use crate::message::arrows;
-use crate::text::{counted, percent, time};
+use crate::text::{percent, time};
 use crate::view::View;
 use dataflow_core::trace::{Activity, At, Fate, Span};
+use dataflow_core::words::counted;
 use std::collections::BTreeMap;
 
 /// Bodies that say what they are, at most.

@@ -5,8 +5,9 @@
 
 use crate::draw::{LEFT, Picture};
 use crate::message::Arrow;
-use crate::text::{bytes, counted, time};
+use crate::text::{bytes, time};
 use crate::view::View;
+use dataflow_core::words::counted;
 
 /// Squares a side at most.
 const SQUARES: usize = 64;

@@ -2,9 +2,10 @@
 
 use crate::draw::{Picture, lines, style};
 use crate::gantt;
-use crate::text::{counted, time};
+use crate::text::time;
 use crate::view::View;
 use dataflow_core::trace::{Fate, Trace};
+use dataflow_core::words::counted;
 use std::io;
 
 /// Writes what is seen of a trace.

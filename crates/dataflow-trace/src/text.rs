@@ -15,12 +15,6 @@ pub(crate) fn percent(part: u128, whole: u128) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// One thing, several things.
-pub(crate) fn counted(count: usize, one: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {one}{plural}")
-}
-
 fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= step * 0.9995 && unit + 1 < units.len() {

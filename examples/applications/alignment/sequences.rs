@@ -2,6 +2,7 @@
 
 use chacha20::ChaCha8Rng;
 use common::cli::Failure;
+use dataflow::core::words::counted;
 use needletail::parse_fastx_reader;
 use needletail::parser::Format;
 use rand::{RngExt, SeedableRng};
@@ -18,7 +19,7 @@ pub fn read_fasta(path: &Path) -> Result<[Vec<u8>; 2], Failure> {
     let bytes = std::fs::read(path).map_err(unread)?;
     // Editors of Windows put a byte order mark before everything else.
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-    let wrong = |n: usize| malformed(format!("holds {n} records, must hold 2"));
+    let wrong = |n: usize| malformed(format!("holds {}, must hold 2", counted(n, "record")));
     if bytes.trim_ascii().is_empty() {
         return Err(wrong(0));
     }

@@ -1,6 +1,7 @@
 //! Options: PARSEC's list by formula, its input files, its output files.
 
 use common::cli::Failure;
+use dataflow::core::words::counted;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -73,14 +74,23 @@ fn parse(text: &str) -> Result<Vec<Contract>, (usize, String)> {
     let list: Vec<_> = read.collect::<Result<_, _>>()?;
     match list.len() {
         found if found == count => Ok(list),
-        found => Err((1, format!("{count} options are announced, {found} follow"))),
+        found => {
+            let (are, count) = (
+                if count == 1 { "is" } else { "are" },
+                counted(count, "option"),
+            );
+            Err((1, format!("{count} {are} announced, {found} follow")))
+        }
     }
 }
 
 fn contract(line: &str) -> Result<Contract, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [spot, strike, rate, _, volatility, time, kind, _, reference] = words[..] else {
-        return Err(format!("has {} fields, must have 9", words.len()));
+        return Err(format!(
+            "has {}, must have 9",
+            counted(words.len(), "field")
+        ));
     };
     let number = |name: &str, word: &str| match word.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),

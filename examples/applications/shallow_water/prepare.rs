@@ -8,6 +8,7 @@ use super::weights::{Neighbours, Stencil};
 use common::cli::Failure;
 use dataflow::Runtime;
 use dataflow::core::space::Independent;
+use dataflow::core::words::counted;
 use std::sync::OnceLock;
 
 /// Nodes of a task that looks for neighbours.
@@ -18,7 +19,11 @@ pub fn expect_neighbours(n: usize, size: usize) -> Result<(), Failure> {
     if n > size {
         return Ok(());
     }
-    let text = format!("{n} nodes are too few for stencils of {size}");
+    let are = if n == 1 { "is" } else { "are" };
+    let text = format!(
+        "{} {are} too few for stencils of {size}",
+        counted(n, "node")
+    );
     Err(Failure::new("too_few_nodes", text))
 }
 

@@ -8,6 +8,7 @@ use super::{Failure, Flags, Outcome};
 use dataflow::core::rank::Rank;
 use dataflow::core::space::counts::{Counting, Counts, OfRank, Sending};
 use dataflow::core::space::{Contradiction, Description, TaskSpace};
+use dataflow::core::words::counted;
 use dataflow::linalg::weight::Weight;
 use dataflow::mpi;
 use serde_json::json;
@@ -98,8 +99,8 @@ fn say(counts: &Counts, seconds: f64, outcome: &mut Outcome) {
     let (sent, path, area) = (counts.sent(), counts.path, counts.area());
     let [least, mean, most] = spread(counts, |rank| rank.work.tasks as f64);
     outcome.say(format!(
-        "counted, not run: {} tasks in {seconds:.3} s; a rank runs {least} to {most}, {mean:.1} in the mean",
-        counts.tasks()
+        "counted, not run: {} in {seconds:.3} s; a rank runs {least} to {most}, {mean:.1} in the mean",
+        counted(counts.tasks(), "task")
     ));
     outcome.say(format!(
         "area: {:.4e} of {:.4e} flops on one rank: on the whole at most {:.1} % of the ranks are at work",
@@ -108,17 +109,17 @@ fn say(counts: &Counts, seconds: f64, outcome: &mut Outcome) {
         100.0 * counts.balance()
     ));
     outcome.say(format!(
-        "critical path: {} tasks, {:.4e} flops: no run is faster than {:.1} workers that never wait",
-        path.tasks,
+        "critical path: {}, {:.4e} flops: no run is faster than {:.1} workers that never wait",
+        counted(path.tasks, "task"),
         path.cost,
         counts.cost() / path.cost.max(1.0)
     ));
     outcome.say(format!(
-        "{} messages of {} bytes; {} activations between {} pairs of ranks",
-        sent.messages,
-        sent.bytes,
-        sent.activations,
-        counts.pairs.len()
+        "{} of {}; {} between {} of ranks",
+        counted(sent.messages, "message"),
+        counted(sent.bytes, "byte"),
+        counted(sent.activations, "activation"),
+        counted(counts.pairs.len(), "pair")
     ));
     if let Some((busiest, times)) = counts.busiest_sender() {
         outcome.say(format!(
@@ -128,7 +129,8 @@ fn say(counts: &Counts, seconds: f64, outcome: &mut Outcome) {
     if let Some(rounds) = counts.rounds {
         let [least, mean, most] = spread(counts, |rank| rank.held as f64);
         outcome.say(format!(
-            "in {rounds} rounds; received bytes held at once on a rank: {least} to {most}, {mean:.0} in the mean"
+            "in {}; received bytes held at once on a rank: {least} to {most}, {mean:.0} in the mean",
+            counted(rounds, "round")
         ));
     }
 }

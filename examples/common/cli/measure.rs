@@ -4,6 +4,7 @@ use super::process::{cpu_seconds, max_rss_bytes};
 use super::statistics::per_worker;
 use super::{Failure, Flags};
 use dataflow::core::rank::Rank;
+use dataflow::core::words::counted;
 use dataflow::mpi::Counters;
 use dataflow::numa::{Statistics, WorkerStatistics};
 use dataflow::trace::{Trace, View};
@@ -330,7 +331,7 @@ fn tell(Rank(rank): Rank, monitor: &Monitor, over: &Receiver<()>) {
         let Progress { done, count, .. } = monitor.progress();
         // At once: other ranks write there too. If nobody reads it, nothing is lost.
         let line = match count {
-            Some(count) => format!("rank {rank}: {done} of {count} tasks\n"),
+            Some(count) => format!("rank {rank}: {done} of {}\n", counted(count, "task")),
             None => format!("rank {rank}: its tasks are not counted yet\n"),
         };
         let _unread = stderr().write_all(line.as_bytes());

@@ -7,6 +7,7 @@ use super::process;
 use super::settings::Variant;
 use super::{Example, Failure, Flags};
 use dataflow::core::rank::Rank;
+use dataflow::core::words::counted;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -221,8 +222,12 @@ fn costs(ran: &Measured) -> String {
         copies,
         ..
     } = ran;
+    let (tasks, data) = (
+        counted(*tasks, "task"),
+        if *copies == 1 { "datum" } else { "data" },
+    );
     let costs = format!(
-        "{tasks} tasks in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} data copied\n"
+        "{tasks} in {seconds:.6} s ({cpu_seconds:.6} s of processor time), {steals} stolen, {copies} {data} copied\n"
     );
     match ran.local_share() {
         Some(share) => costs + &format!("{:.1} % of the bytes read were local\n", 100.0 * share),
@@ -236,10 +241,12 @@ fn traffic(ran: &Measured) -> String {
     let (activations, packets) = (sent("activations"), sent("packets"));
     let per_packet = activations as f64 / packets.max(1) as f64;
     format!(
-        "{} messages of {} bytes; {activations} activations, {per_packet:.1} in each of {packets} packets; {} bytes of control\n",
-        sent("messages"),
-        ran.sent(&BYTES),
-        sent("control_bytes"),
+        "{} of {}; {}, {per_packet:.1} in each of {}; {} of control\n",
+        counted(sent("messages"), "message"),
+        counted(ran.sent(&BYTES), "byte"),
+        counted(activations, "activation"),
+        counted(packets, "packet"),
+        counted(sent("control_bytes"), "byte"),
     )
 }
 

@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use dataflow::core::port::MANY_INSIDE;
 use dataflow::core::rank::Rank;
+use dataflow::core::words::{counted, there_are};
 use dataflow::mpi::start::{Launched, Seat};
 use dataflow::numa::Topology;
 use dataflow::numa::topology::share::{LocalRank, part};
@@ -674,8 +675,9 @@ impl Flags {
             && grid.rows * grid.columns != n_ranks
         {
             return Some(format!(
-                "--grid {grid} needs {} ranks, there are {n_ranks} (--ranks)",
-                grid.rows * grid.columns
+                "--grid {grid} needs {}, {} (--ranks)",
+                counted(grid.rows * grid.columns, "rank"),
+                there_are(n_ranks, "rank")
             ));
         }
         let is_run = self.n_unstarted().is_none();

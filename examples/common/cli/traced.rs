@@ -2,6 +2,7 @@
 
 use super::outputs::trace_files;
 use super::{Failure, Flags, Outcome, both};
+use dataflow::core::words::counted;
 use dataflow::trace::{self, Explanation, Trace, View};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -69,7 +70,8 @@ fn write(
     let more = left_out - n_beyond;
     if more > 0 {
         outcome.say(format!(
-            "traces of {more} more graphs of this run are left out"
+            "traces of {} of this run are left out",
+            counted(more, "more graph")
         ));
     }
     outcome.set("trace", objects);

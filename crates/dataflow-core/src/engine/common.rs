@@ -11,6 +11,7 @@ use crate::error::{Error, Kind};
 use crate::port::{Executor, Lane};
 use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::TracedRun;
+use crate::words::counted;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// See the [module](self). `K` orders the failures of tasks.
@@ -18,7 +19,7 @@ pub(crate) struct Common<K> {
     pub ledger: Arc<Ledger>,
     /// Where workers note what they do, if the executor has a tracer.
     pub opened: Option<Arc<TracedRun>>,
-    /// What its tasks are called.
+    /// What one of its tasks is called.
     called: &'static str,
     failure: Mutex<Option<OrderedError<K>>>,
     local_bytes: AtomicU64,
@@ -73,7 +74,7 @@ impl<K: Ord> Common<K> {
         Common {
             ledger,
             opened,
-            called: "tasks",
+            called: "task",
             failure: Mutex::new(None),
             local_bytes: AtomicU64::new(0),
             remote_bytes: AtomicU64::new(0),
@@ -147,7 +148,7 @@ impl<K: Ord> Common<K> {
             None if is_complete => Ok(()),
             _ if is_cancelled => Err(self.cancelled()),
             _ => {
-                let text = format!("the executor has lost {}: it ran", self.called);
+                let text = format!("the executor has lost {}s: it ran", self.called);
                 Err(self.only(Kind::Stalled, &text))
             }
         }
@@ -160,13 +161,13 @@ impl<K: Ord> Common<K> {
 
     /// So many ran, and no more.
     fn only(&self, kind: Kind, text: &str) -> OrderedError<K> {
-        let (executed, called) = (self.ledger.executed(), self.called);
+        let executed = self.ledger.executed();
         // Of a recursion nobody knows how many calls there would have been.
-        let of = match self.ledger.count() {
-            0 => String::new(),
-            count => format!("of {count} "),
+        let ran = match self.ledger.count() {
+            0 => counted(executed, self.called),
+            count => format!("{executed} of {}", counted(count, self.called)),
         };
-        let text = format!("{text} {executed} {of}{called}");
+        let text = format!("{text} {ran}");
         OrderedError::stopping(Error::new(kind, None, text))
     }
 

@@ -6,6 +6,7 @@ use crate::error::{Error, Kind, shown};
 use crate::port::Failure;
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace, wrong_in_small};
+use crate::words::counted;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Notes a fault that ends the run: the first one is reported.
@@ -39,7 +40,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
 
     #[cold]
     pub(super) fn not_described(&self, task: S::Task, flow: usize, n: usize) {
-        let text = format!("{task:?} has no flow {flow}: its class describes {n} flows");
+        let n = counted(n, "flow");
+        let text = format!("{task:?} has no flow {flow}: its class describes {n}");
         self.fail(Kind::NotDescribed, Some(task), text);
     }
 

@@ -9,6 +9,7 @@ use super::{ReadyTask, Run, Slots};
 use crate::data::Store;
 use crate::error::Kind;
 use crate::space::{Flow, HomeInputs, Mode, TaskName, TaskSpace};
+use crate::words::counted;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
     /// Fills the flows that come from home and makes what is updated the task's own.
@@ -147,7 +148,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             false => "which does not exist".into(),
         };
         let text = format!(
-            "{flow} of {task:?} is to come from slot {index} of {name} ({length} slots), {why}"
+            "{flow} of {task:?} is to come from slot {index} of {name} ({}), {why}",
+            counted(length, "slot")
         );
         self.fail(Kind::HomeEmpty, Some(task), text);
     }

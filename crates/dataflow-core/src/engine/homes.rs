@@ -56,7 +56,10 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             ),
             None => (
                 None,
-                format!("{} data taken from home were not brought back", homes.lent),
+                match homes.lent {
+                    1 => "1 datum taken from home was not brought back".into(),
+                    n => format!("{n} data taken from home were not brought back"),
+                },
             ),
         };
         Err(Error::new(Kind::NotBroughtBack, task, text))

@@ -18,6 +18,7 @@ use crate::data::{Put, Store, Version};
 use crate::error::Kind;
 use crate::port::Hint;
 use crate::space::{Flow, Mode, Successors, TaskName, TaskSpace, in_order};
+use crate::words::counted;
 use smallvec::SmallVec;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
@@ -360,9 +361,9 @@ impl<S: TaskSpace> Successors<S> for Edges<'_, '_, S> {
             }
             None => {
                 let text = format!(
-                    "slot {index} of {} does not exist: it has {} slots",
+                    "slot {index} of {} does not exist: it has {}",
                     store.name(),
-                    store.len()
+                    counted(store.len(), "slot")
                 );
                 self.fault = Some((Kind::HomeEmpty, text));
             }

@@ -10,6 +10,7 @@ use crate::space::{
     wrong_in_small,
 };
 use crate::sync::Ordering;
+use crate::words::counted;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::ops::ControlFlow;
@@ -84,8 +85,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
             let ledger = &self.common.ledger;
             let (executed, count, why) = (ledger.executed(), ledger.count(), buried(panic));
-            let text =
-                format!("{executed} of {count} tasks ran; asked why, the space panicked: {why}");
+            let count = counted(count, "task");
+            let text = format!("{executed} of {count} ran; asked why, the space panicked: {why}");
             Err(Error::new(kind, None, text))
         })
     }
@@ -156,7 +157,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     fn not_listed(&self, what: &str) -> Error {
         let (count, rank) = (self.common.ledger.count(), self.rank);
-        let mut text = format!("all {count} tasks ran on {rank}, and {what}");
+        let count = counted(count, "task");
+        let mut text = format!("all {count} ran on {rank}, and {what}");
         if let Some(wrong) = self.wrong_in_small() {
             text += &format!("; {wrong}");
         }
@@ -214,7 +216,8 @@ impl<T: TaskName> Stalled<'_, T> {
     fn explain(&self, executed: u64, waiting: Vec<(T, Had)>) -> Error {
         let (count, rank, n_left) = (self.count, self.rank, self.n_left);
         if executed > count {
-            let text = format!("{executed} tasks ran, the space counts {count} on {rank}");
+            let executed = counted(executed, "task");
+            let text = format!("{executed} ran, the space counts {count} on {rank}");
             let text = text + &self.wrong();
             return Error::new(Kind::CountExceeded, None, text);
         }
@@ -222,7 +225,9 @@ impl<T: TaskName> Stalled<'_, T> {
         let mut ordered = by_name.into_iter().map(|place| &waiting[place]).peekable();
         let name = ordered.peek().map(|(task, _)| format!("{task:?}"));
         if executed == count {
-            let text = format!("all {count} tasks ran, but {n_left} were fed once more afterwards");
+            let were = if n_left == 1 { "was" } else { "were" };
+            let count = counted(count, "task");
+            let text = format!("all {count} ran, but {n_left} {were} fed once more afterwards");
             let text = text + &self.wrong();
             return Error::new(Kind::FedTwice, name, text);
         }
@@ -264,7 +269,8 @@ impl<T: TaskName> Stalled<'_, T> {
             text += &format!("{comma} {name} from {source:?}{known}");
         }
         if missing.len() > INPUTS_NAMED {
-            text += &format!(" and {} more inputs", missing.len() - INPUTS_NAMED);
+            let more = counted(missing.len() - INPUTS_NAMED, "more input");
+            text += &format!(" and {more}");
         }
         text
     }

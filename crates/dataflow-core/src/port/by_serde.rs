@@ -108,6 +108,7 @@ pub fn unpack<T: DeserializeOwned>(body: &dyn Block) -> Result<T, String> {
     match body.bytes() {
         [VALUE, packed @ ..] => match postcard::take_from_bytes(packed) {
             Ok((value, [])) => Ok(value),
+            Ok((_, [_])) => Err(wrong("1 byte is left over")),
             Ok((_, more)) => Err(wrong(&format!("{} bytes are left over", more.len()))),
             Err(postcard::Error::SerdeDeCustom) => Err(wrong(&refused("Deserialize"))),
             Err(postcard::Error::WontImplement) => Err(wrong(UNTOLD)),

@@ -3,6 +3,7 @@
 use super::courier::{Head, Wire};
 use super::memory::Block;
 use crate::data::Datum;
+use crate::words::counted;
 use bytemuck::Pod;
 use std::borrow::Cow;
 
@@ -49,7 +50,8 @@ impl<T: Pod + Send + Sync> Wire for Vec<T> {
         let (length, each) = (body.bytes().len(), size_of::<T>());
         if each == 0 || !length.is_multiple_of(each) {
             return Err(format!(
-                "{length} bytes (must be a multiple of {each}, the size of a value)"
+                "{} (must be a multiple of {each}, the size of a value)",
+                counted(length, "byte")
             ));
         }
         Ok(bytemuck::pod_collect_to_vec(body.bytes()))
@@ -76,7 +78,7 @@ macro_rules! numbers {
             fn unpack(_: &[u8], body: Box<dyn Block>) -> Result<Self, String> {
                 bytemuck::try_pod_read_unaligned(body.bytes()).map_err(|_| {
                     let (length, size) = (body.bytes().len(), size_of::<$number>());
-                    format!("{length} bytes (a number of this kind has {size})")
+                    format!("{} (a number of this kind has {size})", counted(length, "byte"))
                 })
             }
         }

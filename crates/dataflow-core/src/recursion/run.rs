@@ -99,7 +99,7 @@ pub(super) fn run<P: Recursive>(
     let rank = on.courier().rank();
     let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
     let run = RecursionRun {
-        common: Common::new(ledger, opened.map(Arc::new)).of("calls"),
+        common: Common::new(ledger, opened.map(Arc::new)).of("call"),
         problem,
         above,
         depth,

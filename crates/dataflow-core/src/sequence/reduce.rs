@@ -21,6 +21,7 @@ use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
 use crate::engine::Later;
 use crate::sync::{Ordering, lock};
+use crate::words::counted;
 use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::fmt;
 use std::marker::PhantomData;
@@ -119,7 +120,8 @@ impl<T: Reduce> Reduce for Vec<T> {
         let (own, of_copy) = (self.len(), copy.len());
         assert!(
             own == of_copy,
-            "a copy of {of_copy} elements cannot be merged into a vector of {own}: it must keep its length"
+            "a copy of {} cannot be merged into a vector of {own}: it must keep its length",
+            counted(of_copy, "element")
         );
         let pairs = self.iter_mut().zip(copy);
         pairs.for_each(|(own, copy)| own.merge(copy));

@@ -1,6 +1,7 @@
 //! The description of a space: names for errors and traces, modes of flows for the engine.
 
 use crate::wire::Terms;
+use crate::words::counted;
 use std::any::type_name;
 use std::fmt;
 
@@ -176,7 +177,7 @@ impl Description {
     pub(crate) fn terms<D>(&self) -> Terms {
         let space = ("space".to_string(), self.name.clone());
         let parameters = self.parameters.iter().cloned();
-        let datum = format!("{} ({} bytes)", type_name::<D>(), size_of::<D>());
+        let datum = format!("{} ({})", type_name::<D>(), counted(size_of::<D>(), "byte"));
         let settings = std::iter::once(space).chain(parameters);
         let settings = settings.chain([("datum".to_string(), datum)]).collect();
         Terms { settings }

@@ -2,6 +2,7 @@
 
 use super::{Flow, Mode};
 use crate::data::{Datum, Version};
+use crate::words::counted;
 use std::fmt;
 
 /// The flows of one task while its body runs.
@@ -70,7 +71,7 @@ impl<'a, D: Datum> Flows<'a, D> {
     #[track_caller]
     pub fn slots<const N: usize>(&mut self) -> [Slot<'_, D>; N] {
         if self.len() != N {
-            self.lacking(format_args!("{N} flows"));
+            self.lacking(format_args!("{}", counted(N, "flow")));
         }
         array(self.iter())
     }
@@ -91,7 +92,7 @@ impl<'a, D: Datum> Flows<'a, D> {
     ) {
         let n = self.len();
         let Some(between) = n.checked_sub(N + M) else {
-            self.lacking(format_args!("{} flows or more", N + M));
+            self.lacking(format_args!("{} or more", counted(N + M, "flow")));
         };
         let flows = self.flows;
         let (first, rest) = self.versions.split_at_mut(N);
@@ -283,7 +284,7 @@ mod tests {
         }));
         let text = asked.unwrap_err().downcast::<String>().unwrap();
         assert!(
-            text.starts_with("the body asks for 1 flows and gets none: its data have no size"),
+            text.starts_with("the body asks for 1 flow and gets none: its data have no size"),
             "{text}"
         );
     }

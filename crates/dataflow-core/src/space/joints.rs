@@ -263,10 +263,13 @@ fn out_of_order<D: Datum>(
 #[cold]
 fn ill_described(about: &Description, n_classes: usize) -> Error {
     let text = format!(
-        "{} describes {} classes, and names of its tasks have {n_classes}: it cannot be one of several \
+        "{} describes {}, and names of its tasks have {n_classes}: it cannot be one of several \
          spaces",
         about.space_name(),
-        about.classes().len(),
+        match about.classes().len() {
+            1 => "1 class".into(),
+            n => format!("{n} classes"),
+        },
     );
     Error::new(Kind::NotDescribed, None, text)
 }

@@ -13,6 +13,7 @@ use super::{Class, Description, Mode, TaskName, TaskSpace};
 use crate::error::{Error, Kind, shown, text_of};
 use crate::rank::Rank;
 use crate::stderr;
+use crate::words::counted;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -132,7 +133,10 @@ pub(super) fn most_listed(count: u64) -> u64 {
 #[cold]
 pub(super) fn goes_on(on: Rank, count: u64) -> String {
     let most = most_listed(count);
-    format!("{on} counts {count} tasks but lists more than {most}")
+    format!(
+        "{on} counts {} but lists more than {most}",
+        counted(count, "task")
+    )
 }
 
 /// Tasks beyond which no memory holds what is noted of each.
@@ -672,8 +676,8 @@ impl NumberedGraph {
                 if self.ranks.len() == 1 && home.index >= home.length {
                     let end = self.end(task, *flow);
                     return fault(format!(
-                        "{end} names {home}, which has {} slots",
-                        home.length
+                        "{end} names {home}, which has {}",
+                        counted(home.length, "slot")
                     ));
                 }
             }
@@ -752,7 +756,10 @@ impl NumberedGraph {
         let listed = here().count() as u64;
         match *count == listed {
             true => Ok(()),
-            false => fault(format!("{on} counts {count} tasks but lists {listed}")),
+            false => {
+                let count = counted(*count, "task");
+                fault(format!("{on} counts {count} but lists {listed}"))
+            }
         }
     }
 
@@ -809,8 +816,12 @@ impl NumberedGraph {
             0 => String::new(),
             n => format!(", and so on over {n} more"),
         };
+        let waiting = match n_waiting {
+            1 => "1 task waits".to_string(),
+            _ => format!("{n_waiting} tasks wait"),
+        };
         format!(
-            "{n_waiting} tasks wait in a cycle or behind one: {}{more}",
+            "{waiting} in a cycle or behind one: {}{more}",
             shown.join(", ")
         )
     }

@@ -1,7 +1,8 @@
 //! The explanation of a run, and how it reads.
 
 use super::Limits;
-use std::fmt::{self, Display};
+use crate::words::counted;
+use std::fmt;
 
 /// Why a run took as long as it did.
 ///
@@ -152,12 +153,6 @@ pub(super) fn part(of: impl Into<u128>, all: impl Into<u128>) -> f64 {
         0 => 0.0,
         all => of.into() as f64 / all as f64,
     }
-}
-
-/// One thing, several things.
-pub(super) fn counted(count: impl Display + PartialEq + From<u8>, one: &str) -> String {
-    let plural = if count == 1.into() { "" } else { "s" };
-    format!("{count} {one}{plural}")
 }
 
 /// Nanoseconds as people read them, in a unit of which they are less than a thousand when rounded.

@@ -4,6 +4,7 @@
 
 use super::{Came, Fate, FeedingTask, Posted, RankTrace, Slice, Span, Trace, WorkerTrace};
 use crate::rank::Rank;
+use crate::words::counted;
 
 impl Trace {
     /// The traces of its ranks as bytes.
@@ -22,7 +23,12 @@ impl Trace {
     /// # Errors
     /// If bytes are not those of a trace, or are those of another run.
     pub fn of_another(&self, bytes: &[u8]) -> Result<Trace, String> {
-        let wrong = || format!("{} bytes that are not those of a trace", bytes.len());
+        let wrong = || {
+            format!(
+                "{} that are not those of a trace",
+                counted(bytes.len(), "byte")
+            )
+        };
         let part = self.read(bytes).ok_or_else(wrong)?;
         let run = |of: &Trace| format!("run {} ({:?})", of.number, of.name);
         match (part.number, &part.name) == (self.number, &self.name) {

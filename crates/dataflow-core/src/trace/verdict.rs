@@ -11,9 +11,10 @@
 //! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
 
 use super::doing::OwnTimes;
-use super::explanation::{Explanation, counted, part, time};
+use super::explanation::{Explanation, part, time};
 use super::{At, Cause, Doing, Fate, RankTrace, Slice, Span, Trace};
 use crate::rank::Rank;
+use crate::words::counted;
 use std::collections::BTreeMap;
 
 /// From this part of the workers' time on, something is worth a sentence.
@@ -358,10 +359,10 @@ fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
     let waited = percent(told.lost_to(Cause::DataUnderWay.shown()));
     match pairs.iter().max_by_key(|(_, pair)| pair.waited) {
         Some((&(from, to), pair)) => format!(
-            "Workers wait for data under way {waited} of their time; longest from {} to {}: {} messages of {} bytes on average, {} from post to use{}.",
+            "Workers wait for data under way {waited} of their time; longest from {} to {}: {} of {} bytes on average, {} from post to use{}.",
             trace.ranks[from].rank,
             trace.ranks[to].rank,
-            pair.n,
+            counted(pair.n, "message"),
             pair.bytes / pair.n.max(1),
             time(pair.time / pair.n.max(1)),
             pair.ends(),
@@ -404,9 +405,9 @@ fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     }
     let bodies = told.in_bodies() * told.n_workers as f64;
     format!(
-        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {} tasks takes {} of {}.",
+        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {} takes {} of {}.",
         told.n_workers,
-        limits.path_tasks.len(),
+        counted(limits.path_tasks.len(), "task"),
         time(limits.path),
         time(told.length),
     )
@@ -457,8 +458,8 @@ fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
     }
     let limits = &told.limits;
     format!(
-        "What is urgent runs late: workers {waited}, though the longest chain, of {} tasks, takes {} of {}.",
-        limits.path_tasks.len(),
+        "What is urgent runs late: workers {waited}, though the longest chain, of {}, takes {} of {}.",
+        counted(limits.path_tasks.len(), "task"),
         time(limits.path),
         time(told.length),
     )
@@ -540,7 +541,7 @@ mod tests {
     #[test]
     fn what_is_urgent_runs_late_where_nothing_is_ready_and_no_chain_is_long() {
         let found = of_some(&[(0, 410), (590, 1000)]);
-        let expected = "What is urgent runs late: workers find nothing ready 18 % of their time, though the longest chain, of 1 tasks, takes 410 ns of 1.0 µs.";
+        let expected = "What is urgent runs late: workers find nothing ready 18 % of their time, though the longest chain, of 1 task, takes 410 ns of 1.0 µs.";
         assert_eq!(found, expected);
     }
 
@@ -550,7 +551,7 @@ mod tests {
         let early = ran(0, &[(0, 200), (400, 600)], |begin| begin);
         let late = ran(1, &[(0, 200), (450, 650), (760, 960)], |begin| begin);
         let found = of_ranks(vec![early, late]);
-        let expected = "What is urgent runs late: workers find nothing ready 28 % of their time and are done before others 18 %, though the longest chain, of 1 tasks, takes 200 ns of 1.0 µs.";
+        let expected = "What is urgent runs late: workers find nothing ready 28 % of their time and are done before others 18 %, though the longest chain, of 1 task, takes 200 ns of 1.0 µs.";
         assert_eq!(found, expected);
         let early = ran(0, &[(0, 160)], |begin| begin);
         let late = ran(1, &[(0, 160), (250, 400), (500, 650), (850, 1000)], |_| 0);

@@ -14,6 +14,7 @@ use crate::succession::run_series;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::space::Erased;
+use dataflow_core::words::counted;
 
 /// The spaces of a solution, one after another: about nt² tasks for each tile column of B.
 ///
@@ -152,8 +153,8 @@ impl<'a, T: Scalar> Solve<'a, T> {
             });
         }
         let text = format!(
-            "a unit matrix of {} columns does not fit factors of order {}",
-            unit.cols(),
+            "a unit matrix of {} does not fit factors of order {}",
+            counted(unit.cols(), "column"),
             lu.cols()
         );
         Err(LinalgError::Shape(text))

@@ -17,6 +17,7 @@ use crate::scalar::Scalar;
 use dataflow_core::Error;
 use dataflow_core::data::{Store, Version};
 use dataflow_core::port::{Executor, Heap, Memory};
+use dataflow_core::words::counted;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -553,7 +554,8 @@ fn expect_column_major(
         let of_columns = match ld < rows {
             true => format!("with ld = {ld}, which must be at least {rows}, no column is whole"),
             false => {
-                format!("it has {length} elements, and with ld = {ld} at least {needed} are needed")
+                let has = counted(length, "element");
+                format!("it has {has}, and with ld = {ld} at least {needed} are needed")
             }
         };
         error.with_more(of_columns)

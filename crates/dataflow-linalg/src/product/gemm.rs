@@ -19,6 +19,7 @@ use crate::scalar::{Scalar, shown};
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
+use dataflow_core::words::counted;
 
 /// The task space of C ← α·op(A)·op(B) + β·C: a task for each tile of A and B, and one for each step
 /// of each tile of C, of which the first scales; where nothing is added one that only scales.
@@ -149,8 +150,10 @@ fn expect_into(
     }
     if k != l {
         return Err(LinalgError::Shape(format!(
-            "a product of {m} x {k}{a} and {l} x {n}{b}: the left one has {k} columns and the right one {l} rows \
-             (must be as many)"
+            "a product of {m} x {k}{a} and {l} x {n}{b}: the left one has {} and the right one {} \
+             (must be as many)",
+            counted(k, "column"),
+            counted(l, "row")
         )));
     }
     Err(LinalgError::Shape(format!(

@@ -15,6 +15,7 @@ use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
+use dataflow_core::words::counted;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -108,18 +109,18 @@ impl<'a, T: Scalar> Apply<'a, T> {
             && c.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "{way:?} of a Q{} of order {} in tiles of {} on {} ranks does not fit {} x {}{} ({:?}) \
-                 in tiles of {} on {} ranks",
+                "{way:?} of a Q{} of order {} in tiles of {} on {} does not fit {} x {}{} ({:?}) \
+                 in tiles of {} on {}",
                 a.label(),
                 a.rows(),
                 a.nb(),
-                a.distribution().n_ranks(),
+                counted(a.distribution().n_ranks(), "rank"),
                 c.rows(),
                 c.cols(),
                 c.label(),
                 c.structure(),
                 c.nb(),
-                c.distribution().n_ranks()
+                counted(c.distribution().n_ranks(), "rank")
             );
             return Err(LinalgError::Shape(text));
         }

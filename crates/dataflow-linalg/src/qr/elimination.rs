@@ -9,6 +9,7 @@
 use super::Tree;
 use super::tree::Kill;
 use crate::kernel::Below;
+use dataflow_core::words::counted;
 use std::fmt;
 
 /// What a row takes part in.
@@ -83,13 +84,10 @@ impl Elimination {
     /// If there are more panels than rows of tiles.
     #[track_caller]
     pub fn of_tree(tree: Tree, mt: u32, panels: u32) -> Self {
-        assert!(
-            panels <= mt,
-            "{panels} panels of {mt} rows (must not be more)"
-        );
+        assert!(panels <= mt, "{} (must not be more)", panels_of(panels, mt));
         let lists = tree.kills(mt, panels);
         let made = Elimination::of_lists(mt, &lists);
-        made.unwrap_or_else(|error| unreachable!("{tree} of {mt} rows: {error}"))
+        made.unwrap_or_else(|error| unreachable!("{tree} of {}: {error}", counted(mt, "row")))
     }
 
     /// The eliminations by a list for each panel.
@@ -100,7 +98,7 @@ impl Elimination {
     pub fn of_lists(mt: u32, lists: &[Vec<Kill>]) -> Result<Self, EliminationError> {
         let panels = lists.len() as u32;
         if panels > mt {
-            let text = format!("{panels} panels of {mt} rows (must not be more)");
+            let text = format!("{} (must not be more)", panels_of(panels, mt));
             return Err(EliminationError { text });
         }
         let rows = vec![Row::default(); mt as usize * panels as usize];
@@ -281,4 +279,8 @@ impl Elimination {
             }
         }
     }
+}
+
+fn panels_of(panels: u32, mt: u32) -> String {
+    format!("{} of {}", counted(panels, "panel"), counted(mt, "row"))
 }

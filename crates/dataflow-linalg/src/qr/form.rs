@@ -7,6 +7,7 @@ use crate::kernel::{Backend, Op, Side};
 use crate::matrix::{Entries, TiledMatrix};
 use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
+use dataflow_core::words::counted;
 use std::ops::Range;
 
 /// The first `columns` columns of Q, spread like the matrix that was factored; every rank calls it
@@ -26,7 +27,8 @@ pub fn form<T: Scalar>(
 ) -> Result<TiledMatrix<T>, LinalgError> {
     let m = a.rows();
     if columns > m {
-        let text = format!("{columns} columns of a Q of order {m} (must not be more)");
+        let columns = counted(columns, "column");
+        let text = format!("{columns} of a Q of order {m} (must not be more)");
         return Err(LinalgError::Shape(text));
     }
     let made = unit(a, (m, columns), on)?;

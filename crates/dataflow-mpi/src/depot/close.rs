@@ -2,6 +2,7 @@
 
 use super::{Action, Depot, Phase};
 use crate::failure;
+use crate::termination::closing::sent_and_delivered;
 use crate::termination::{closing, waves};
 use crate::wire::{Account, Malformed, Message};
 use dataflow_core::port::Failure;
@@ -106,10 +107,8 @@ impl Depot {
                 }
                 Some(waves::Next::Quiet(round)) => self.quiet(round),
                 Some(waves::Next::Lost(sum)) => {
-                    let text = format!(
-                        "{} parcels were sent and {} delivered, and nothing moves",
-                        sum.sent, sum.delivered
-                    );
+                    let parcels = sent_and_delivered(sum.sent, sum.delivered);
+                    let text = format!("{parcels}, and nothing moves");
                     return self.broke(failure(self.rank, "rank_lost", text));
                 }
             }

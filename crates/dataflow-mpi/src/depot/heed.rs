@@ -13,6 +13,7 @@ use crate::wire::{Activate, ActivatedFlow, Get, Kind, Malformed, Message, RunSta
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
+use dataflow_core::words::counted;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -349,8 +350,9 @@ impl Depot {
         let is_none = |to: &&Rank| **to == self.rank || to.0 as usize >= self.n_ranks;
         if let Some(to) = below.iter().find(is_none) {
             return Err(Malformed(format!(
-                "an activation that {} shall pass on to {to} came from {from} ({} ranks)",
-                self.rank, self.n_ranks
+                "an activation that {} shall pass on to {to} came from {from} ({})",
+                self.rank,
+                counted(self.n_ranks, "rank")
             )));
         }
         let shape = if onward.is_binary {

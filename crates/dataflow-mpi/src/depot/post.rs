@@ -12,6 +12,7 @@ use crate::{caught, failure};
 use dataflow_core::port::{Cargo, Parcel};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
+use dataflow_core::words::counted;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ impl Depot {
         let (own, n_ranks) = (self.rank, self.n_ranks);
         let is_none = |to: &&Rank| **to == own || to.0 as usize >= n_ranks;
         if let Some(to) = parcel.to.iter().find(is_none) {
-            let text = format!("a parcel for {to} was posted on {own} of {n_ranks} ranks");
+            let all = counted(n_ranks, "rank");
+            let text = format!("a parcel for {to} was posted on {own} of {all}");
             self.fault(failure(own, "no_such_rank", text));
             return None;
         }

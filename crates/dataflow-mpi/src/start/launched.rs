@@ -2,6 +2,7 @@
 
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
+use dataflow_core::words::counted;
 use std::fmt;
 use std::str::FromStr;
 
@@ -263,9 +264,11 @@ pub fn check(
              run alone: build it with feature `mpi`, or start it once with `--ranks {wanted}`"
         ))),
         Some(mpi) if mpi.n_ranks != wanted => Err(wrong(format!(
-            "{who} started {wanted} ranks, but this program's MPI sees {} ({}): start it with the \
+            "{who} started {}, but this program's MPI sees {} ({}): start it with the \
              mpirun of that MPI",
-            mpi.n_ranks, mpi.library
+            counted(wanted, "rank"),
+            mpi.n_ranks,
+            mpi.library
         ))),
         _ => Ok(()),
     }

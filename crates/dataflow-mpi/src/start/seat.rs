@@ -5,6 +5,7 @@ use crate::transport::tcp::{Mesh, Tcp, Token};
 use crate::transport::{Event, Transport};
 use dataflow_core::error::{Error, Kind};
 use dataflow_core::rank::Rank;
+use dataflow_core::words::counted;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::ops::RangeInclusive;
@@ -132,8 +133,7 @@ impl Seat {
     /// # Errors
     /// If an address is wrong or the rank has none (`wrong_settings`).
     pub fn among(hosts: &[String], rank: Rank, token: Token) -> Result<Self, Error> {
-        let none =
-            || Error::wrong_settings(format!("{rank} has no host ({} are named)", hosts.len()));
+        let none = || Error::wrong_settings(format!("{rank} has no host ({})", named(hosts.len())));
         let own = hosts.get(rank.0 as usize).ok_or_else(none)?;
         let others = hosts.iter().filter(|host| *host != own);
         let others = others.filter_map(|host| addresses(&with_port(host)).ok());
@@ -207,8 +207,9 @@ impl Seat {
         let wrong = |text: String| Err(Error::wrong_settings(text));
         if self.rank.0 as usize >= self.n_ranks {
             return wrong(format!(
-                "{} of {} ranks (they begin at 0)",
-                self.rank, self.n_ranks
+                "{} of {} (they begin at 0)",
+                self.rank,
+                counted(self.n_ranks, "rank")
             ));
         }
         if self.n_ranks > MOST_RANKS {
@@ -465,6 +466,12 @@ fn addresses(text: &str) -> Result<Vec<SocketAddr>, Error> {
         true => Err(Error::wrong_settings(format!("{text:?} has no address"))),
         false => Ok(all),
     }
+}
+
+/// How many hosts are.
+fn named(n_hosts: usize) -> String {
+    let are = if n_hosts == 1 { "is" } else { "are" };
+    format!("{n_hosts} {are} named")
 }
 
 fn ports(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RangeInclusive<u16>>, Error> {

@@ -11,6 +11,7 @@ use crate::family::{FromChildren, TreePlace};
 use crate::wire::Account;
 use dataflow_core::port::Failure;
 use dataflow_core::rank::Rank;
+use dataflow_core::words::counted;
 
 /// Numbers before the counters.
 const N_OWN: usize = 5;
@@ -106,15 +107,21 @@ fn add(sum: &mut Account, account: &Account) {
     };
 }
 
+/// What became of parcels, as a text.
+pub fn sent_and_delivered(sent: u64, delivered: u64) -> String {
+    let were = if sent == 1 { "was" } else { "were" };
+    let parcels = counted(sent, "parcel");
+    format!("{parcels} {were} sent and {delivered} delivered")
+}
+
 /// Adds the failure of a run that seems to have succeeded, but has lost something on the way.
 fn judged(mut sum: Account) -> Account {
     let [_, sent, delivered, announced, fetched, ..] = sum.numbers[..] else {
         return sum;
     };
     if sum.failure.is_none() && (sent, announced) != (delivered, fetched) {
-        let message = format!(
-            "{sent} parcels were sent and {delivered} delivered, {announced} data announced and {fetched} fetched"
-        );
+        let parcels = sent_and_delivered(sent, delivered);
+        let message = format!("{parcels}, {announced} data announced and {fetched} fetched");
         sum.failure = Some(crate::failure(Rank(0), "malformed", message));
     }
     sum

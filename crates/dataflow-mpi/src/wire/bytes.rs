@@ -4,6 +4,7 @@
 //! Reading never panics and never allocates more than it was given: what is missing or absurd is a
 //! [`Malformed`].
 
+use dataflow_core::words::counted;
 use std::fmt;
 
 /// What was wrong with bytes that came from another rank.
@@ -70,7 +71,8 @@ impl<'a> PacketReader<'a> {
     pub fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(n).ok_or_else(|| {
             Malformed(format!(
-                "{what} takes {n} bytes, and {} are left",
+                "{what} takes {}, and {} are left",
+                counted(n, "byte"),
                 self.0.len()
             ))
         })?;
@@ -135,6 +137,7 @@ impl<'a> PacketReader<'a> {
     pub fn end(self, what: &str) -> Result<(), Malformed> {
         match self.0.len() {
             0 => Ok(()),
+            1 => Err(Malformed(format!("1 byte follows the end of {what}"))),
             n => Err(Malformed(format!("{n} bytes follow the end of {what}"))),
         }
     }

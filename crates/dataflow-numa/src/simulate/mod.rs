@@ -198,10 +198,13 @@ impl fmt::Display for SimulateError {
                     "the cost {name} is {value} (must be 0 to {DAY} s, a day)"
                 )
             }
-            SimulateError::NoCost { class, costs } => write!(
-                f,
-                "tasks of class {class} have no cost: only {costs} classes have one"
-            ),
+            SimulateError::NoCost { class, costs } => {
+                write!(f, "tasks of class {class} have no cost: only ")?;
+                match costs {
+                    1 => f.write_str("1 class has one"),
+                    _ => write!(f, "{costs} classes have one"),
+                }
+            }
             SimulateError::Failed(error) => error.fmt(f),
             SimulateError::SchedulerFailed { what } => f.write_str(what),
         }

@@ -12,6 +12,7 @@ use crate::engine::drop_quietly;
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::sync::held;
+use crate::words::counted;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -260,7 +261,8 @@ impl<'env, D: Datum> Graph<'env, D> {
             false => "does not exist",
         };
         let text = format!(
-            "datum {datum} of the program is to come from {origin} ({n_slots} slots), which {why}"
+            "datum {datum} of the program is to come from {origin} ({}), which {why}",
+            counted(n_slots, "slot")
         );
         Error::new(Kind::HomeEmpty, task, text)
     }

@@ -12,6 +12,7 @@ use super::graph::{
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
+use crate::words::there_are;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -243,11 +244,11 @@ impl<'env, D: Datum> Recording<'env, D> {
                 _ => "writes",
             };
             let slot = self.slot_of(access);
-            let text = format!("it {does} {slot} (there are {n_ranks} ranks)");
+            let text = format!("it {does} {slot} ({})", there_are(n_ranks, "rank"));
             return Err(wrong(Kind::NoSuchRank, text));
         }
         if is_absent(rank) {
-            let text = format!("it was put on {rank} (there are {n_ranks} ranks)");
+            let text = format!("it was put on {rank} ({})", there_are(n_ranks, "rank"));
             return Err(wrong(Kind::NoSuchRank, text));
         }
         // Each datum may be fetched, by a task with one flow.

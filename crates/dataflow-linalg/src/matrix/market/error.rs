@@ -3,6 +3,7 @@
 use super::Symmetry;
 use crate::error::{ShapeError, TileError};
 use crate::scalar::Precision;
+use dataflow_core::words::counted;
 use std::fmt;
 use std::io;
 
@@ -206,8 +207,9 @@ impl fmt::Display for Reason {
             }
             Reason::BannerWords(found) => write!(
                 f,
-                "banner has {found} words (must be five: %%MatrixMarket matrix, \
-                 coordinate or array, field, symmetry)"
+                "banner has {} (must be five: %%MatrixMarket matrix, \
+                 coordinate or array, field, symmetry)",
+                counted(*found, "word")
             ),
             Reason::BannerWord { word, allowed } => {
                 write!(f, "\"{word}\" in the banner (must be {allowed})")
@@ -217,7 +219,8 @@ impl fmt::Display for Reason {
                 write!(f, "the size line is missing (must be {expected})")
             }
             Reason::SizeWords { found, expected } => {
-                write!(f, "size line has {found} words (must be {expected})")
+                let found = counted(*found, "word");
+                write!(f, "size line has {found} (must be {expected})")
             }
             Reason::Size(word) if word.starts_with('-') => {
                 write!(f, "negative size {word} (must be at least 0)")
@@ -236,7 +239,8 @@ impl fmt::Display for Reason {
             Reason::TooManyWords { found, expected } => {
                 write!(
                     f,
-                    "{found} words (an entry has {expected}, one entry per line)"
+                    "{} (an entry has {expected}, one entry per line)",
+                    counted(*found, "word")
                 )
             }
             Reason::Index { of, word, length } => self::index(f, of, word, *length),
@@ -273,7 +277,11 @@ impl fmt::Display for Reason {
                  mirror, only once)"
             ),
             Reason::Truncated { declared, found } => {
-                write!(f, "file ends after {found} of {declared} declared entries")
+                let entries = if *declared == 1 { "entry" } else { "entries" };
+                write!(
+                    f,
+                    "file ends after {found} of {declared} declared {entries}"
+                )
             }
             Reason::MoreEntries { declared } => {
                 write!(f, "more entries found than the {declared} declared")

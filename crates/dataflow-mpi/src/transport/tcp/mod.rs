@@ -29,6 +29,7 @@ use super::{Bonds, Event, MessageLimits, Payload, Room, Transport};
 use crate::bell::Bell;
 use crate::host::Host;
 use dataflow_core::rank::Rank;
+use dataflow_core::words::counted;
 use incoming::{Incoming, Stopped};
 use mesh::{CallRefused, Called, Control, Door, Guest, MeshCall};
 use mio::net::TcpStream;
@@ -481,7 +482,7 @@ impl Tcp {
         };
         let (control, reason) = if hello.n_ranks as usize != self.mesh.n_ranks {
             let (theirs, ours) = (hello.n_ranks, self.mesh.n_ranks);
-            let reason = format!("it expects {theirs} ranks, not {ours}");
+            let reason = format!("it expects {}, not {ours}", counted(theirs, "rank"));
             (Control::Ranks(ours as u32), reason)
         } else if hello.called != self.mesh.rank {
             let reason = format!("it looks for {}", hello.called);

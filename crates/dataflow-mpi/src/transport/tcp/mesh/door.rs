@@ -9,6 +9,7 @@ use super::Mesh;
 use super::handshake::{Callee, Hello};
 use crate::transport::tcp::watch::Watch;
 use dataflow_core::rank::Rank;
+use dataflow_core::words::counted;
 use mio::net::{TcpListener, TcpStream};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -203,7 +204,10 @@ impl Log {
         }
         self.kept += 1;
         if now.saturating_sub(self.since) >= COUNTED {
-            (mesh.log)(&format!("{line} (and {} lines like this)", self.kept - 1));
+            (mesh.log)(&format!(
+                "{line} (and {} like this)",
+                counted(self.kept - 1, "line")
+            ));
             (self.kept, self.since) = (0, now);
         }
     }
