@@ -3,6 +3,28 @@
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $form:ident),* $(,)?) => {
         /// What a rank has sent, dropped and held since it was started; or the sum of all ranks.
+        ///
+        /// # Examples
+        /// No datum crosses in a run of independent tasks; what opens and closes it does.
+        /// ```
+        /// use dataflow_core::port::{Context, Heap, Inline};
+        /// use dataflow_core::{Error, run_across, space::Independent};
+        /// use dataflow_mpi::{Counters, Machine, Messenger, Settings, transport::local};
+        /// use std::sync::Arc;
+        ///
+        /// let ranks = local::connect(2).into_iter().map(|transport| std::thread::spawn(move || {
+        ///     let courier = Messenger::new(Box::new(transport), Settings::default(), Machine::new(), Arc::new(Heap))?;
+        ///     let before: Counters = courier.counters();
+        ///     let nothing = Independent::new("nothing", 100, |_| Ok(())).across(2);
+        ///     run_across(&nothing, &Context::new(&Inline).across(&courier))?;
+        ///     Ok::<_, Error>(courier.counters().since(&before))
+        /// }));
+        /// for rank in ranks.collect::<Vec<_>>() {
+        ///     let sent = rank.join().unwrap()?;
+        ///     assert!(sent.messages == 0 && sent.bytes() == 0 && sent.packets > 0);
+        /// }
+        /// # Ok::<(), Error>(())
+        /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters { $($(#[$doc])* pub $name: u64),* }

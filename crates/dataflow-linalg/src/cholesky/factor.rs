@@ -148,6 +148,20 @@ impl<T: Scalar> fmt::Debug for Factor<'_, T> {
 
 task_space! {
     /// The tasks of tile Cholesky: indices of tiles, k the step.
+    ///
+    /// # Examples
+    /// An error names the task that found it, here the second on the diagonal.
+    /// ```
+    /// use dataflow_core::port::Inline;
+    /// use dataflow_linalg::cholesky::{Factor, Task};
+    /// use dataflow_linalg::kernel::Backend;
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, |i, j| [[1.0, 0.0], [2.0, 3.0]][i][j]);
+    /// let error = dataflow_core::run(&Factor::new(&a, Backend::Auto)?, &Inline).unwrap_err();
+    /// assert_eq!(error.task(), Some(&*format!("{:?}", Task::Potrf { k: 1 })));
+    /// assert_eq!(error.index(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub enum Task;
 
     impl<T: Scalar> TaskSpace for Factor<'_, T> {

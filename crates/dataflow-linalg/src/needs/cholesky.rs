@@ -21,6 +21,19 @@ pub fn cholesky<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 ///
 /// What is received is for tasks in the order of their priorities and ranks that keep pace: of the panels
 /// that the lookahead spans, and of four more. A rank that falls behind the others may get more.
+///
+/// # Examples
+/// ```
+/// use dataflow_core::rank::Rank;
+/// use dataflow_linalg::matrix::{Distribution, Grid, Layout};
+/// use dataflow_linalg::needs;
+/// let grid = Distribution::BlockCyclic(Grid::new(2, 2)?);
+/// let layout = Layout::lower(4000, 100)?.distributed(grid, Rank(0))?;
+/// let all = needs::cholesky::<f64>(&layout, 1);
+/// let ahead = needs::cholesky_ahead::<f64>(&layout, 2, 1);
+/// assert!(ahead.received < all.received && ahead.held == all.held);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn cholesky_ahead<T: Scalar>(layout: &Layout, columns: u32, workers: usize) -> Needs {
     let view = MatrixView::of::<T>(layout);
     let steps = BESIDE.saturating_add(columns as usize);

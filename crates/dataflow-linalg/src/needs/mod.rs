@@ -66,6 +66,17 @@ impl Needs {
     }
 
     /// The sum: for two runs that keep separate data.
+    ///
+    /// # Examples
+    /// ```
+    /// use dataflow_linalg::{matrix::Layout, needs};
+    /// let layout = Layout::general(100, 100, 25)?;
+    /// let (a, lu) = (needs::matrix::<f64>(&layout), needs::lu::<f64>(&layout, 1));
+    /// // A, and its factors in another matrix; or in place of A.
+    /// assert_eq!(a.and(lu).held, 2 * a.held);
+    /// assert_eq!(a.then(lu).held, a.held);
+    /// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+    /// ```
     pub fn and(self, other: Needs) -> Needs {
         Needs {
             held: self.held.saturating_add(other.held),
@@ -168,6 +179,16 @@ fn product_of<const N: usize>(numbers: [u128; N]) -> u128 {
 const BESIDE: usize = 4;
 
 /// Tiles of a matrix alone.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{matrix::Layout, needs};
+/// // Of a definite matrix half is kept, and tiles on the diagonal whole.
+/// let [whole, half] = [Layout::general(100, 100, 25)?, Layout::lower(100, 25)?]
+///     .map(|layout| needs::matrix::<f64>(&layout).held);
+/// assert!(whole >= 8 * 100 * 100 && 16 * half == 10 * whole);
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 pub fn matrix<T: Scalar>(layout: &Layout) -> Needs {
     let tiles = layout.n_slots() as u128 * size_of::<Tile<T>>() as u128;
     let elements = layout.n_elements().saturating_mul(size_of::<T>() as u128);

@@ -103,6 +103,18 @@ fn packed(view: &MatrixView, options: Options) -> u128 {
 ///
 /// # Errors
 /// If the tiles of X or of the adjoint are too many to be counted.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::matrix::Layout;
+/// use dataflow_linalg::{needs, qr::Options};
+/// let held = |m, n| -> Result<u128, Box<dyn std::error::Error>> {
+///     let [a, b] = [Layout::general(m, n, 50)?, Layout::general(m, 1, 50)?];
+///     Ok(needs::least_squares::<f64>([&a, &b], Options::of_order(50), 1)?.held)
+/// };
+/// assert!(held(200, 400)? > held(400, 200)?, "beside a wide matrix lies its adjoint");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn least_squares<T: Scalar>(
     [a, b]: [&Layout; 2],
     options: Options,

@@ -23,6 +23,16 @@ pub fn solve<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
 
 /// [`refine::solve`](crate::refine::solve) of A·X = B: both and X; in the lower precision A and B
 /// once more, in the full one what is left of B. Where it falls back, what that takes if it is more.
+///
+/// # Examples
+/// ```
+/// use dataflow_linalg::{matrix::Layout, needs};
+/// let [a, b] = [Layout::general(1000, 1000, 100)?, Layout::general(1000, 1, 100)?];
+/// let in_place = needs::solve::<f64>([&a, &b], 1).held;
+/// let mixed = needs::mixed::<f64>([&a, &b], 1).held;
+/// assert!(mixed > in_place + 4 * 1000 * 1000, "A is there in f32, too");
+/// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
+/// ```
 pub fn mixed<T: Scalar>([a, b]: [&Layout; 2], workers: usize) -> Needs {
     let (of_a, of_b) = (matrix::<T>(a), matrix::<T>(b));
     let low = solve::<T::Lower>([a, b], workers);

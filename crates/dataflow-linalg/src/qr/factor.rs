@@ -32,6 +32,25 @@ use dataflow_core::{Report, task_names};
 
 task_names! {
     /// The tasks of tile QR: indices of tiles, k the panel.
+    ///
+    /// # Examples
+    /// Of two tiles, one above the other, both become triangles, and the lower one vanishes under the other,
+    /// which stays.
+    /// ```
+    /// use dataflow_core::prelude::*;
+    /// use dataflow_linalg::kernel::Backend;
+    /// use dataflow_linalg::matrix::{Layout, TiledMatrix};
+    /// use dataflow_linalg::qr::{Factor, Options, Reflectors, Task, Tree};
+    /// let a = TiledMatrix::<f64>::zeros(Layout::general(4, 2, 2)?);
+    /// let q = Reflectors::new(a.layout(), Options::of_order(2).with_tree(Tree::Binary));
+    /// let factor = Factor::new(&a, &q, Backend::Auto)?;
+    /// let mut tasks: Vec<Task> = factor.tasks(Rank(0)).collect();
+    /// tasks.sort();
+    /// let triangles = [0, 1].map(|m| Task::Geqrt { m, k: 0 });
+    /// assert_eq!(tasks[..2], triangles);
+    /// assert_eq!(tasks[2..], [Task::Tpqrt { m: 1, k: 0 }, Task::Stay { k: 0, n: 0 }]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub enum Task {
         Geqrt { m, k }, Tpqrt { m, k }, Gemqrt { m, k, n }, Tpmqrt { m, k, n }, Stay { k, n },
     }
