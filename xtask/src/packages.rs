@@ -145,6 +145,23 @@ pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
     }
 }
 
+/// Python in an environment of its own with these packages, by what `pip install` takes.
+///
+/// # Errors
+/// What Python says that could not do it.
+pub fn python(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let python = folder.join("bin/python");
+    // The latter comes last, and not at all where Python lacks what environments are made with.
+    let is_whole = python.exists() && folder.join("bin/pip").exists();
+    if !is_whole {
+        let venv = ["-m", "venv", "--clear"];
+        steps::output(Command::new("python3").args(venv).arg(folder))?;
+    }
+    let pip = ["-m", "pip", "install", "--quiet"];
+    steps::output(Command::new(&python).args(pip).args(packages))?;
+    Ok(python)
+}
+
 /// Where Fedora and its kin put Open MPI, so that others may lie beside it.
 const FEDORAS_MPI: &str = "/usr/lib64/openmpi/bin";
 

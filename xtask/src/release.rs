@@ -7,12 +7,12 @@
 use crate::out::{self, say};
 use crate::packages::{self, in_path};
 use crate::platforms;
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Steps, output};
 use crate::wide;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 /// A package that is published.
 #[derive(Debug)]
@@ -112,19 +112,6 @@ fn package(told: &Value) -> Option<PublishedPackage> {
         documented: documented.map(String::from).collect(),
         dependencies: dependencies.map(dependency).collect::<Option<_>>()?,
     })
-}
-
-fn output(command: &mut Command) -> Result<String, String> {
-    let out = command.stderr(Stdio::piped()).output();
-    let out = out.map_err(|fault| format!("{}: {fault}", steps::shown(command)))?;
-    match out.status.success() {
-        true => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
-        false => Err(format!(
-            "{}: {}",
-            steps::shown(command),
-            String::from_utf8_lossy(&out.stderr).trim()
-        )),
-    }
 }
 
 // ── What lies in it ──────────────────────────────────────────────────────────────────────────────

@@ -227,6 +227,24 @@ pub fn status(command: &mut Command) -> Outcome {
     }
 }
 
+/// What a command prints.
+///
+/// # Errors
+/// What it says of its failure.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let out = command.output();
+    let out = out.map_err(|fault| format!("`{}`: {fault}", shown(command)))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match out.status.success() {
+        true => Ok(text(&out.stdout)),
+        false => Err(format!(
+            "`{}`: {}",
+            shown(command),
+            text(&out.stderr).trim()
+        )),
+    }
+}
+
 /// A command as one would type it, with the variables it sets.
 pub fn shown(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {

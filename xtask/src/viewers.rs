@@ -8,7 +8,7 @@
 //! No file of an earlier call is read.
 
 use crate::out::say;
-use crate::steps::{self, Outcome, Steps};
+use crate::steps::{self, Outcome, Steps, output};
 use crate::{mpirun, packages};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const RUN: &str = "--n 200 --nb 25 --ranks 2 --threads 2 --json --trace";
 const N_WORKERS: usize = 4;
 
 /// Perfetto's bindings, from the Python package index.
-const BINDINGS: &str = "perfetto==0.59.1";
+const BINDINGS: [&str; 2] = ["perfetto==0.59.1", "protobuf"];
 
 /// Prints how many bodies a file has, how many arrows with both ends (an arrow passes several moments of
 /// its message), and how many fields that the bindings do not know.
@@ -73,7 +73,7 @@ pub fn viewers(steps: &mut Steps) {
         judged(traced("paje").and_then(|run| paje(&run)))
     });
     steps.step("Perfetto, by its bindings", || {
-        match bindings(&folder.join("python")) {
+        match packages::python(&folder.join("python"), &BINDINGS) {
             Err(reason) => Outcome::Skipped(reason),
             Ok(python) => judged(traced("pftrace").and_then(|run| perfetto(&run, &python))),
         }
@@ -128,18 +128,6 @@ fn absent(file: &Path) -> Result<(), String> {
     }
 }
 
-/// What a program prints.
-fn output(command: &mut Command) -> Result<String, String> {
-    let shown = steps::shown(command);
-    let ended = command.output();
-    let ended = ended.map_err(|fault| format!("`{shown}`: {fault}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match ended.status.success() {
-        true => Ok(text(&ended.stdout)),
-        false => Err(format!("`{shown}`: {}", text(&ended.stderr).trim())),
-    }
-}
-
 fn equal(what: &str, found: usize, expected: usize) -> Result<(), String> {
     say!("{what}: {found}");
     match found == expected {
@@ -158,19 +146,6 @@ fn paje(run: &ViewedRun) -> Result<(), String> {
     equal("tasks", dump.lines().filter(is_task).count(), run.tasks)?;
     let links = dump.lines().filter(|line| line.starts_with("Link")).count();
     equal("arrows", links, run.messages)
-}
-
-/// A Python with the bindings, in an environment of its own.
-fn bindings(folder: &Path) -> Result<PathBuf, String> {
-    let python = folder.join("bin/python");
-    // It comes last, and not at all where Python lacks what environments are made with.
-    if !folder.join("bin/pip").exists() {
-        let venv = ["-m", "venv", "--clear"];
-        output(Command::new("python3").args(venv).arg(folder))?;
-    }
-    let pip = ["-m", "pip", "install", "--quiet", BINDINGS, "protobuf"];
-    output(Command::new(&python).args(pip))?;
-    Ok(python)
 }
 
 fn perfetto(run: &ViewedRun, python: &Path) -> Result<(), String> {
