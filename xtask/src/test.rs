@@ -5,8 +5,8 @@
 //! All steps run, whatever fails before them.
 //!
 //! # Elsewhere
-//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone, and the
-//! documentation: [`release`].
+//! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone, the
+//! documentation, the promised compiler: [`release`].
 //! Other systems: [`platforms`]. Loom and Miri: [`wide`].
 
 use crate::out;
@@ -160,7 +160,8 @@ fn tests(steps: &mut Steps, options: &Options) {
     };
     // What takes longest begins first.
     all.extend(wide::smoke());
-    all.extend([of_documentation(options), repeat::smoke(), numa_vm::smoke()]);
+    all.extend([release::lowest_smoke(), of_documentation(options)]);
+    all.extend([repeat::smoke(), numa_vm::smoke()]);
     steps.side_by_side(all);
 }
 
