@@ -12,6 +12,7 @@
 
 mod builds;
 mod compare;
+mod deny;
 mod guest;
 mod hidden;
 mod lapack;
@@ -110,7 +111,7 @@ cargo xtask COMMAND
   release                       could this be published? What lies in the packages, each feature alone, the lowest
                                 Rust version, the documentation of docs.rs, a build of each from its package,
                                 dependencies, cargo deny, cargo semver-checks (minutes; installs what the features
-                                need, publishes nothing, and skips aloud what rustup and these two are not there for)
+                                need and cargo-deny, publishes nothing, and skips aloud what it has no tool for)
   builds                        how long one waits for the compiler, each time from an empty folder: the example
                                 cholesky, a crate of a user's own, a change of a body (minutes)
   help                          this text

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// One thing that a feature needs, and the package that brings it on each system.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ const TABLE: &[Package] = &[
     Package { feature: "viewers", thing: "pj_dump", probes: &[Probe::Command("pj_dump")], names: ["pajeng", "pajeng", "pajeng", "pajeng"] },
     Package { feature: "viewers", thing: "Python", probes: &[Probe::Python("ensurepip")], names: ["python3-venv", "python3", "python", "python"] },
     Package { feature: "viewers", thing: "Chromium", probes: &[Probe::Command("chromium")], names: ["chromium", "chromium", "chromium", "chromium"] },
+    // Not a feature: what `cargo deny` comes by, where it is not installed.
+    Package { feature: "deny", thing: "Python", probes: &[Probe::Python("ensurepip")], names: ["python3-venv", "python3", "python", "python"] },
     // Not a feature: what `cargo xtask platforms` runs programs for another processor with.
     Package { feature: "aarch64", thing: "QEMU for programs of AArch64", probes: &[Probe::Command("qemu-aarch64-static"), Probe::Command("qemu-aarch64")], names: ["qemu-user-static", "qemu-user-static", "qemu-user-static", "qemu"] },
     Package { feature: "aarch64", thing: "a linker for AArch64", probes: &[Probe::Command("aarch64-linux-gnu-gcc")], names: ["gcc-aarch64-linux-gnu", "gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-gcc"] },
@@ -116,6 +119,9 @@ enum Plan {
 /// # Errors
 /// One line that says what is missing and what to run.
 pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
+    // Steps run side by side, and of two package managers one refuses.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = missing(features);
     if let Some(line) = unloaded(&missing, Path::new(FEDORAS_MPI)) {
         return Err(line);

@@ -1,14 +1,14 @@
 //! `cargo xtask release`: whether the packages could be published as they are.
 //!
 //! What lies in each package, each feature alone, the documentation as docs.rs builds it, the lowest
-//! Rust version that is promised, dependencies that nothing uses; then `cargo deny` and
-//! `cargo semver-checks`, where they are installed. Nothing is published.
+//! Rust version that is promised, dependencies that nothing uses, `cargo deny`; then
+//! `cargo semver-checks`, where it is installed. Nothing is published.
 
 use crate::out::{self, say};
 use crate::packages::{self, in_path};
 use crate::platforms;
 use crate::steps::{self, Outcome, Step, Steps, output};
-use crate::wide;
+use crate::{deny, wide};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,8 @@ pub fn command() -> ExitCode {
         "packages build from what lies in them",
         &mut packed(&packages),
     );
-    tool(&mut steps, "deny", &["check"]);
+    let (name, deny) = deny::step();
+    steps.step(&name, deny);
     semver(&mut steps);
     steps.close()
 }
@@ -448,42 +449,27 @@ fn has_toolchain(name: &str) -> bool {
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
-/// A subcommand of cargo that one installs, if it is installed.
-fn tool(steps: &mut Steps, name: &str, arguments: &[&str]) {
-    steps.step(&format!("cargo {name}"), || match missing(name) {
-        Some(reason) => Outcome::Skipped(reason),
-        None => steps::status(steps::cargo(&[name]).args(arguments)),
-    });
-}
-
-fn missing(tool: &str) -> Option<String> {
-    let program = format!("cargo-{tool}");
-    let install = format!("{program} is not installed (cargo install --locked {program})");
-    in_path(program).is_none().then_some(install)
-}
-
 /// What a user of the latest release would have to change, by its tag.
 fn semver(steps: &mut Steps) {
     let mut git = Command::new("git");
     git.args(["describe", "--tags", "--abbrev=0", "--match", "v*"])
         .current_dir(steps::root());
-    if in_path("git").is_none() {
-        return steps.step("cargo semver-checks", || {
-            Outcome::Skipped("there is no git to ask which release was tagged last".into())
-        });
-    }
-    match output(&mut git) {
-        Ok(tag) => tool(
-            steps,
-            "semver-checks",
-            &["--workspace", "--baseline-rev", tag.trim()],
-        ),
-        Err(_) => steps.step("cargo semver-checks", || {
-            Outcome::Skipped(
-                "no release has been tagged (v*) that this one could differ from".into(),
-            )
-        }),
-    }
+    steps.step("cargo semver-checks", || {
+        let skipped = |reason: &str| Outcome::Skipped(reason.into());
+        if in_path("git").is_none() {
+            return skipped("there is no git to ask which release was tagged last");
+        }
+        let Ok(tag) = output(&mut git) else {
+            return skipped("no release has been tagged (v*) that this one could differ from");
+        };
+        if in_path("cargo-semver-checks").is_none() {
+            return skipped(
+                "cargo-semver-checks is not installed (cargo install --locked cargo-semver-checks)",
+            );
+        }
+        let since = ["semver-checks", "--workspace", "--baseline-rev", tag.trim()];
+        steps::status(&mut steps::cargo(&since))
+    });
 }
 
 #[cfg(test)]
@@ -618,14 +604,5 @@ mod tests {
             assert!(command.contains(feature), "{feature}: {command}");
         }
         assert!(!command.contains("mpi"), "{command}");
-    }
-
-    #[test]
-    fn a_tool_that_is_not_there_is_told_with_the_way_to_get_it() {
-        let told = missing("no-such-tool").unwrap();
-        assert!(
-            told.ends_with("(cargo install --locked cargo-no-such-tool)"),
-            "{told}"
-        );
     }
 }

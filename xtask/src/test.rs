@@ -6,12 +6,12 @@
 //!
 //! # Elsewhere
 //! What must be installed: [`packages`]. What the examples owe: [`smoke`]. Features alone, the
-//! documentation, the promised compiler: [`release`].
+//! documentation, the promised compiler: [`release`]. Dependencies: [`deny`].
 //! Other systems: [`platforms`]. Loom and Miri: [`wide`].
 
 use crate::out;
 use crate::steps::{self, Outcome, Step, Steps};
-use crate::{numa_vm, packages, platforms, release, repeat, smoke, told, wide};
+use crate::{deny, numa_vm, packages, platforms, release, repeat, smoke, told, wide};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -161,7 +161,7 @@ fn tests(steps: &mut Steps, options: &Options) {
     // What takes longest begins first.
     all.extend(wide::smoke());
     all.extend([release::lowest_smoke(), of_documentation(options)]);
-    all.extend([repeat::smoke(), numa_vm::smoke()]);
+    all.extend([repeat::smoke(), numa_vm::smoke(), deny::step()]);
     steps.side_by_side(all);
 }
 
