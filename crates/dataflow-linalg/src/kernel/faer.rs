@@ -10,7 +10,7 @@
 //! # Elsewhere
 //! What is a leaf: [`gemm`](super::gemm), [`trsm`](super::trsm), [`herk`](super::herk) and
 //! [`potrf`](super::potrf) cut tiles and blocks down to them. Of Cholesky and of solves with real numbers
-//! they are [`strips`](super::strips), where a machine fuses.
+//! they are [`strips`](super::strips), where a machine fuses, and for one right-hand side `trsv.rs` and `gemv.rs`.
 
 use std::mem::MaybeUninit;
 
