@@ -11,7 +11,7 @@ use ::faer::{MatMut, MatRef};
 
 use super::getrf::factor_block;
 use super::panel::PivotChoice;
-use super::product::{is_by_rows, product};
+use super::product::{is_by_rows, product, product_from_left};
 use super::scratch::SCRATCH_MEMORY;
 use super::transpose::transpose_into;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
@@ -186,8 +186,16 @@ fn subtract<T: Scalar>(
             let right = u.layout().place(inner, cols.clone()).of(u.as_slice());
             let b = MatMut::from_column_major_slice_mut(b.as_mut_slice(), m, n);
             let target = b.submatrix_mut(rows.start, cols.start, rows.len(), cols.len());
-            let (left, right) = ((Op::NoTranspose, left), (Op::NoTranspose, right));
-            product(backend, left, right, target);
+            // As in tiles, where `gemm_op` does it.
+            match n {
+                1 => product_from_left(backend, (Op::NoTranspose, left), right, target),
+                _ => product(
+                    backend,
+                    (Op::NoTranspose, left),
+                    (Op::NoTranspose, right),
+                    target,
+                ),
+            }
         }
     }
 }

@@ -746,3 +746,28 @@ fn factors_without_entries_are_right_however_long_they_are() {
         assert_eq!(residual(&Random::new(3), &a, &pivots).unwrap(), 0.0);
     }
 }
+
+/// A single column is updated in one pass, in tiles as in whole columns.
+#[test]
+fn by_whole_columns_the_bits_are_those_of_tiles_also_where_the_last_one_is_a_single_column() {
+    for (n, nb) in [(25, 8), (24, 8), (97, 24), (13, 4), (12, 5)] {
+        let layout = Layout::general(n, n, nb).unwrap();
+        let [tiles, columns] = [(); 2].map(|()| {
+            let a = TiledMatrix::<f64>::from_entries(layout, &Random::new(n as u64));
+            let pivots = Pivots::new(&a);
+            (a, pivots)
+        });
+        let space = Factor::new(&tiles.0, &tiles.1, Backend::Auto).unwrap();
+        space.by_tiles().run(&Inline).unwrap();
+        let space = Columns::new(&columns.0, &columns.1, Backend::Auto).unwrap();
+        space.run(&Inline).unwrap();
+        let told = |(a, pivots): &(TiledMatrix<f64>, Pivots<f64>)| {
+            let bits = a.to_column_major().unwrap().into_iter().map(f64::to_bits);
+            (
+                bits.collect::<Vec<u64>>(),
+                pivots.rows().collect::<Vec<_>>(),
+            )
+        };
+        assert!(told(&tiles) == told(&columns), "{n}, tiles of {nb}");
+    }
+}
