@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-use ::faer::{ColRef, MatRef};
+use ::faer::MatRef;
 
 use super::strips::Real;
 use super::vectors::{self, InVectors};
@@ -89,22 +89,18 @@ impl<T: Real, const LINE: usize> InVectors for Transposed<'_, T, LINE> {
 
 /// Some columns from `j` on.
 #[inline(always)]
-fn group<'a, T: Real, const COLUMNS: usize>(a: MatRef<'a, T>, j: usize) -> [&'a [T]; COLUMNS] {
-    let rows = a.nrows();
-    let mut columns = [column(a.col(j), rows); COLUMNS];
-    for i in 1..COLUMNS {
-        columns[i] = column(a.col(j + i), rows);
+pub(super) fn group<'a, T: Real, const COLUMNS: usize>(
+    a: MatRef<'a, T>,
+    j: usize,
+) -> [&'a [T]; COLUMNS] {
+    let mut columns: [&[T]; COLUMNS] = [&[]; COLUMNS];
+    for (i, to) in columns.iter_mut().enumerate() {
+        match a.col(j + i).try_as_col_major() {
+            Some(column) => *to = &column.as_slice()[..a.nrows()],
+            None => unreachable!("columns lie whole: their stride was looked at"),
+        }
     }
     columns
-}
-
-/// The first entries of a column.
-#[inline(always)]
-pub(super) fn column<'a, T: Real>(column: ColRef<'a, T>, n: usize) -> &'a [T] {
-    match column.try_as_col_major() {
-        Some(column) => &column.as_slice()[..n],
-        None => unreachable!("columns lie whole: their stride was looked at"),
-    }
 }
 
 /// x ← x − A·f
@@ -116,15 +112,15 @@ pub(super) fn subtract<T: Real, const LINE: usize, const COLUMNS: usize>(
 ) {
     let (lines, last) = x.as_chunks_mut::<LINE>();
     let whole = lines.len();
-    for i in 0..whole {
-        let mut x = lines[i];
+    for (i, line) in lines.iter_mut().enumerate() {
+        let mut x = *line;
         for k in 0..COLUMNS {
             let a: &[T; LINE] = &columns[k].as_chunks().0[i];
             for lane in 0..LINE {
                 x[lane] = (-factors[k]).mul_add(a[lane], x[lane]);
             }
         }
-        lines[i] = x;
+        *line = x;
     }
     for i in 0..last.len() {
         for k in 0..COLUMNS {
@@ -141,11 +137,11 @@ pub(super) fn products<T: Real, const LINE: usize, const COLUMNS: usize>(
 ) -> [T; COLUMNS] {
     let (lines, last) = x.as_chunks::<LINE>();
     let mut sums = [[T::zero(); LINE]; COLUMNS];
-    for i in 0..lines.len() {
+    for (i, x) in lines.iter().enumerate() {
         for k in 0..COLUMNS {
             let a: &[T; LINE] = &columns[k].as_chunks().0[i];
             for lane in 0..LINE {
-                sums[k][lane] = a[lane].mul_add(lines[i][lane], sums[k][lane]);
+                sums[k][lane] = a[lane].mul_add(x[lane], sums[k][lane]);
             }
         }
     }
@@ -177,7 +173,6 @@ fn sum_of<T: Real, const LINE: usize>(mut line: [T; LINE]) -> T {
 
 #[cfg(test)]
 mod tests {
-    use super::super::strips::Strips;
     use super::*;
     use crate::scalar::Scalar;
 

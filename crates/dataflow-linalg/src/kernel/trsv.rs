@@ -10,7 +10,7 @@
 
 use ::faer::MatRef;
 
-use super::gemv::{GROUP, column, products, subtract};
+use super::gemv::{GROUP, group, products, subtract};
 use super::strips::Real;
 use super::vectors::{self, InVectors};
 use super::{Diagonal, Op, Triangle};
@@ -63,23 +63,20 @@ impl<T: Real, const LINE: usize> Solve<'_, T, LINE> {
     #[inline(always)]
     fn group<const COLUMNS: usize>(&mut self, j: usize, down: bool) {
         let n = self.x.len();
-        let mut columns = [column(self.a.col(j), n); COLUMNS];
-        for i in 1..COLUMNS {
-            columns[i] = column(self.a.col(j + i), n);
-        }
+        let columns = group(self.a, j);
         // What lies beside the square on the diagonal: below it in a lower triangle, above it in an upper one.
         let beside = match self.is_lower {
             true => j + COLUMNS..n,
             false => 0..j,
         };
-        let mut parts = [&columns[0][beside.clone()]; COLUMNS];
-        for i in 1..COLUMNS {
-            parts[i] = &columns[i][beside.clone()];
+        let mut parts: [&[T]; COLUMNS] = columns;
+        for part in &mut parts {
+            *part = &part[beside.clone()];
         }
         if self.is_transposed {
             let sums = products::<T, LINE, COLUMNS>(parts, &self.x[beside]);
-            for i in 0..COLUMNS {
-                self.x[j + i] -= sums[i];
+            for (i, sum) in sums.iter().enumerate() {
+                self.x[j + i] -= *sum;
             }
             self.square::<COLUMNS>(columns, j, down);
         } else {
@@ -100,7 +97,7 @@ impl<T: Real, const LINE: usize> Solve<'_, T, LINE> {
         for step in 0..COLUMNS {
             let k = if down { step } else { COLUMNS - 1 - step };
             if !self.is_unit {
-                x[k] = x[k] / columns[k][j + k];
+                x[k] /= columns[k][j + k];
             }
             for after in step + 1..COLUMNS {
                 let i = if down { after } else { COLUMNS - 1 - after };
@@ -198,10 +195,13 @@ mod tests {
                     .collect();
                 let mut x = b.clone();
                 assert!(T::solve_vector((op, shape, a.view()), &mut x) == vectors::fuses());
-                for i in 0..if vectors::fuses() { n } else { 0 } {
+                if !vectors::fuses() {
+                    continue;
+                }
+                for (i, b) in b.iter().enumerate() {
                     let terms = || (0..n).map(|j| a.entry(op, i, j) * x[j].re());
-                    let size: f64 = terms().map(f64::abs).sum::<f64>() + b[i].re().abs();
-                    let off = (terms().sum::<f64>() - b[i].re()).abs();
+                    let size: f64 = terms().map(f64::abs).sum::<f64>() + b.re().abs();
+                    let off = (terms().sum::<f64>() - b.re()).abs();
                     let allowed = (n + 2) as f64 * T::EPSILON * size;
                     assert!(
                         off <= allowed,
