@@ -59,15 +59,15 @@ const NEXT: usize = 2;
 /// Largest number of rows, and of how many columns each worker should have more: or it would wait for others'
 /// panels and updates, which in tiles it shares. In virtual time on 2 to 64 workers (`benches/HISTORY.md`).
 const COLUMNS_A_WORKER: [(usize, usize); 2] = [(768, 0), (1536, 1)];
-/// The same of higher matrices.
+/// How many each should have of a higher matrix.
 const OF_HIGH: usize = 2;
 /// Bytes of the largest matrix: columns of a larger one are too high for the caches, and a copy of it is
 /// not small.
 const LARGEST: usize = 128 << 20;
 
-/// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are more than two
-/// columns of tiles for each (up to 1536 rows one, up to 768 in any case), and the matrix, of which there is a
-/// copy, has at most 128 MiB.
+/// Whether a matrix is factored by [`Columns`] on so many workers: on one rank, if there are two columns of
+/// tiles or more for each (up to 1536 rows more than one, up to 768 in any case), and the matrix, of which there
+/// is a copy, has at most 128 MiB.
 pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
     let elements = layout.rows() as u128 * layout.cols() as u128;
     let bytes = elements.saturating_mul(size_of::<T>() as u128);
@@ -75,9 +75,13 @@ pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
     let row = COLUMNS_A_WORKER
         .iter()
         .find(|(rows, _)| layout.rows() <= *rows);
-    let of_a_worker = row.map_or(OF_HIGH, |(_, columns)| *columns);
+    let are_enough = match row {
+        Some((_, columns)) => steps > workers.saturating_mul(*columns),
+        None => steps >= workers.saturating_mul(OF_HIGH),
+    };
     layout.distribution().n_ranks() == 1
-        && steps > workers.saturating_mul(of_a_worker).max(1)
+        && steps > 1
+        && are_enough
         && bytes <= LARGEST as u128
         && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
 }
