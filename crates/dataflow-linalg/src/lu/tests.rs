@@ -750,7 +750,7 @@ fn factors_without_entries_are_right_however_long_they_are() {
 /// A single column is updated in one pass, in tiles as in whole columns.
 #[test]
 fn by_whole_columns_the_bits_are_those_of_tiles_also_where_the_last_one_is_a_single_column() {
-    for (n, nb) in [(25, 8), (24, 8), (97, 24), (13, 4), (12, 5)] {
+    for (n, nb) in [(25, 8), (24, 8), (97, 24), (12, 5), (193, 192), (289, 96)] {
         let layout = Layout::general(n, n, nb).unwrap();
         let [tiles, columns] = [(); 2].map(|()| {
             let a = TiledMatrix::<f64>::from_entries(layout, &Random::new(n as u64));
