@@ -10,40 +10,29 @@ use std::hint::black_box;
 
 use ::faer::MatRef;
 
+use super::Op;
 use super::strips::Real;
 use super::vectors::{self, InVectors};
 
 /// Columns that are taken at a time.
 pub(super) const GROUP: usize = 4;
 
-/// y ← y − A·x; `false`, and nothing is done, if columns lie in pieces or the machine does not fuse.
+/// y ← y − op(A)·x; `false`, and nothing is done, if columns lie in pieces or the machine does not fuse.
 pub(super) fn subtract_product<T: Real, const LINE: usize>(
-    a: MatRef<'_, T>,
+    (op, a): (Op, MatRef<'_, T>),
     x: &[T],
     y: &mut [T],
 ) -> bool {
     let is_taken = vectors::fuses() && a.row_stride() == 1;
     if is_taken {
-        vectors::compute(Product::<T, LINE> { a, x, y });
+        vectors::compute(Product::<T, LINE> { op, a, x, y });
     }
     is_taken
 }
 
-/// y ← y − Aᵀ·x; `false`, and nothing is done, as above.
-pub(super) fn subtract_transposed<T: Real, const LINE: usize>(
-    a: MatRef<'_, T>,
-    x: &[T],
-    y: &mut [T],
-) -> bool {
-    let is_taken = vectors::fuses() && a.row_stride() == 1;
-    if is_taken {
-        vectors::compute(Transposed::<T, LINE> { a, x, y });
-    }
-    is_taken
-}
-
-/// y ← y − A·x
+/// y ← y − op(A)·x
 struct Product<'a, T, const LINE: usize> {
+    op: Op,
     a: MatRef<'a, T>,
     x: &'a [T],
     y: &'a mut [T],
@@ -51,38 +40,31 @@ struct Product<'a, T, const LINE: usize> {
 
 impl<T: Real, const LINE: usize> InVectors for Product<'_, T, LINE> {
     #[inline(always)]
-    fn compute<const LINES: usize>(self) {
-        let (groups, last) = self.x.as_chunks::<GROUP>();
-        for (i, x) in groups.iter().enumerate() {
-            let columns = group(self.a, i * GROUP);
-            subtract::<T, LINE, GROUP>(self.y, *x, columns);
+    fn compute<const LINES: usize>(mut self) {
+        let n = self.a.ncols();
+        let grouped = n / GROUP * GROUP;
+        for j in (0..grouped).step_by(GROUP) {
+            self.columns::<GROUP>(j);
         }
-        for (i, x) in last.iter().enumerate() {
-            let columns = group(self.a, groups.len() * GROUP + i);
-            subtract::<T, LINE, 1>(self.y, [*x], columns);
+        for j in grouped..n {
+            self.columns::<1>(j);
         }
     }
 }
 
-/// y ← y − Aᵀ·x
-struct Transposed<'a, T, const LINE: usize> {
-    a: MatRef<'a, T>,
-    x: &'a [T],
-    y: &'a mut [T],
-}
-
-impl<T: Real, const LINE: usize> InVectors for Transposed<'_, T, LINE> {
+impl<T: Real, const LINE: usize> Product<'_, T, LINE> {
+    /// What the columns from `j` on give.
     #[inline(always)]
-    fn compute<const LINES: usize>(self) {
-        let (groups, last) = self.y.as_chunks_mut::<GROUP>();
-        let grouped = groups.len() * GROUP;
-        for (i, y) in groups.iter_mut().enumerate() {
-            let sums = products::<T, LINE, GROUP>(group(self.a, i * GROUP), self.x);
-            (0..GROUP).for_each(|k| y[k] -= sums[k]);
+    fn columns<const COLUMNS: usize>(&mut self, j: usize) {
+        let columns: [&[T]; COLUMNS] = group(self.a, j);
+        if self.op == Op::NoTranspose {
+            let mut factors = [T::zero(); COLUMNS];
+            factors.copy_from_slice(&self.x[j..j + COLUMNS]);
+            return subtract::<T, LINE, COLUMNS>(self.y, factors, columns);
         }
-        for (i, y) in last.iter_mut().enumerate() {
-            let [sum] = products::<T, LINE, 1>(group(self.a, grouped + i), self.x);
-            *y -= sum;
+        let sums = products::<T, LINE, COLUMNS>(columns, self.x);
+        for (i, sum) in sums.iter().enumerate() {
+            self.y[j + i] -= *sum;
         }
     }
 }
@@ -192,8 +174,13 @@ mod tests {
                     (0..n).map(|j| number(j + 9)).collect(),
                 );
                 let (mut y, mut z) = (of_rows.clone(), of_columns.clone());
-                assert!(T::subtract_product(a, &of_columns, &mut y) == vectors::fuses());
-                assert!(T::subtract_transposed(a, &of_rows, &mut z) == vectors::fuses());
+                assert!(
+                    T::subtract_product((Op::NoTranspose, a), &of_columns, &mut y)
+                        == vectors::fuses()
+                );
+                assert!(
+                    T::subtract_product((Op::Transpose, a), &of_rows, &mut z) == vectors::fuses()
+                );
                 if !vectors::fuses() {
                     continue;
                 }
@@ -212,8 +199,8 @@ mod tests {
                 let (mut alone, mut each) = (of_rows.clone(), of_columns.clone());
                 for j in 0..n {
                     let column = a.subcols(j, 1);
-                    T::subtract_product(column, &of_columns[j..=j], &mut alone);
-                    T::subtract_transposed(column, &of_rows, &mut each[j..=j]);
+                    T::subtract_product((Op::NoTranspose, column), &of_columns[j..=j], &mut alone);
+                    T::subtract_product((Op::Transpose, column), &of_rows, &mut each[j..=j]);
                 }
                 assert!(alone == y && each == z, "{m} x {n}");
             }

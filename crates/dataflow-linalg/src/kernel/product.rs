@@ -55,11 +55,7 @@ pub(super) fn product_from_left<T: Scalar>(
     let column = b.col_iter().next().and_then(ColRef::try_as_col_major);
     if let Some(b) = column.filter(|_| is_one).map(ColRef::as_slice) {
         let c = contiguous(&mut c, 0);
-        let is_done = match op {
-            Op::NoTranspose => T::subtract_product(a, b, c),
-            Op::Transpose | Op::ConjTranspose => T::subtract_transposed(a, b, c),
-        };
-        if is_done {
+        if T::subtract_product((op, a), b, c) {
             return;
         }
     }

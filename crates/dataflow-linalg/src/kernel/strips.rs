@@ -40,11 +40,8 @@ pub trait Strips: Sized {
     /// `false`, and nothing is done: as above, and for a pivot that is not positive.
     fn factor_in_strips(a: MatMut<'_, Self>) -> bool;
 
-    /// y ← y − A·x; `false`, and nothing is done, as [`solve_vector`](Self::solve_vector).
-    fn subtract_product(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool;
-
-    /// y ← y − Aᵀ·x, likewise.
-    fn subtract_transposed(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool;
+    /// y ← y − op(A)·x; `false`, and nothing is done, as [`solve_vector`](Self::solve_vector).
+    fn subtract_product(a: (Op, MatRef<'_, Self>), x: &[Self], y: &mut [Self]) -> bool;
 
     /// x ← op(A)⁻¹·x with one triangle of A, of the order of x.
     ///
@@ -70,11 +67,8 @@ macro_rules! in_lines {
             fn factor_in_strips(a: MatMut<'_, Self>) -> bool {
                 factor::<Self, $line>(a)
             }
-            fn subtract_product(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool {
+            fn subtract_product(a: (Op, MatRef<'_, Self>), x: &[Self], y: &mut [Self]) -> bool {
                 gemv::subtract_product::<Self, $line>(a, x, y)
-            }
-            fn subtract_transposed(a: MatRef<'_, Self>, x: &[Self], y: &mut [Self]) -> bool {
-                gemv::subtract_transposed::<Self, $line>(a, x, y)
             }
             fn solve_vector(
                 triangle: (Op, (Triangle, Diagonal), MatRef<'_, Self>),
@@ -114,10 +108,7 @@ macro_rules! in_faer {
             fn factor_in_strips(_: MatMut<'_, Self>) -> bool {
                 false
             }
-            fn subtract_product(_: MatRef<'_, Self>, _: &[Self], _: &mut [Self]) -> bool {
-                false
-            }
-            fn subtract_transposed(_: MatRef<'_, Self>, _: &[Self], _: &mut [Self]) -> bool {
+            fn subtract_product(_: (Op, MatRef<'_, Self>), _: &[Self], _: &mut [Self]) -> bool {
                 false
             }
             fn solve_vector(
