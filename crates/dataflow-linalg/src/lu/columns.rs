@@ -588,6 +588,7 @@ mod tests {
         assert!(suits(layout(769, 96), 8) && !suits(layout(769, 96), 9));
         assert!(suits(layout(1536, 96), 15) && !suits(layout(1536, 96), 16));
         assert!(suits(layout(1537, 96), 8) && !suits(layout(1537, 96), 9));
+        assert!(suits(layout(3000, 192), 8) && !suits(layout(3000, 192), 9));
         assert!(suits(layout(4096, 192), 2), "128 MiB");
         assert!(!suits(layout(4097, 192), 2), "more");
         let grid = Distribution::BlockCyclic(Grid::new(1, 2).unwrap());
@@ -616,6 +617,6 @@ mod tests {
         assert!(factor().with_lookahead(1).by_columns(1).is_none());
         let groups = std::num::NonZeroU32::MIN;
         assert!(factor().by_tournament(groups).by_columns(1).is_none());
-        assert!(factor().by_columns(2).is_none());
+        assert!(factor().by_columns(2).is_some() && factor().by_columns(3).is_none());
     }
 }
