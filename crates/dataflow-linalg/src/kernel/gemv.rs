@@ -11,7 +11,7 @@ use std::hint::black_box;
 use ::faer::MatRef;
 
 use super::Op;
-use super::strips::Real;
+use super::real::Real;
 use super::vectors::{self, InVectors};
 
 /// Columns that are taken at a time.

@@ -52,6 +52,7 @@ mod panel;
 mod potrf;
 mod prepare;
 mod product;
+mod real;
 mod reflector;
 mod scale;
 pub(crate) mod scratch;

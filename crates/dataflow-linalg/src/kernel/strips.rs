@@ -14,10 +14,11 @@ use std::ops::Deref;
 use ::faer::{ColMut, ColRef, MatMut, MatRef};
 
 use super::larfg::contiguous;
+use super::real::Real;
 use super::scratch::with_scratch;
 use super::vectors::{self, InVectors};
 use super::{Diagonal, Op, Triangle, gemv, trsv};
-use crate::scalar::{Scalar, c32, c64};
+use crate::scalar::{c32, c64};
 
 /// Columns of the widest block that is taken at a time: a sub-tile.
 pub(super) const WIDEST: usize = 96;
@@ -77,22 +78,6 @@ macro_rules! in_lines {
                 trsv::solve::<Self, $line>(triangle, x)
             }
         }
-
-        impl Real for $real {
-            #[inline(always)]
-            fn mul_add(self, factor: Self, sum: Self) -> Self {
-                self.mul_add(factor, sum)
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-            #[inline(always)]
-            fn reciprocal(self) -> Option<Self> {
-                let reciprocal = self.recip();
-                reciprocal.is_normal().then_some(reciprocal)
-            }
-        }
     )+};
 }
 
@@ -123,15 +108,6 @@ macro_rules! in_faer {
 
 in_lines!(f32: 16, f64: 8); // lines of 64 bytes
 in_faer!(c32 c64);
-
-/// A number of a lane.
-pub(super) trait Real: Scalar {
-    /// self·factor + sum, rounded once.
-    fn mul_add(self, factor: Self, sum: Self) -> Self;
-    fn sqrt(self) -> Self;
-    /// 1/x, if that is a normal number.
-    fn reciprocal(self) -> Option<Self>;
-}
 
 // ── Strips ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -514,6 +490,7 @@ impl<T: Real, const LINE: usize> Factor<'_, '_, T, LINE> {
 mod tests {
     use super::super::potrf::potrf_unblocked;
     use super::*;
+    use crate::scalar::Scalar;
 
     /// Columns of numbers between −1 and 1, and behind each some that no kernel may touch.
     struct Block<T> {

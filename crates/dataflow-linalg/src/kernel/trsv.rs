@@ -11,7 +11,7 @@
 use ::faer::MatRef;
 
 use super::gemv::{GROUP, group, products, subtract};
-use super::strips::Real;
+use super::real::Real;
 use super::vectors::{self, InVectors};
 use super::{Diagonal, Op, Triangle};
 
@@ -116,7 +116,6 @@ impl<T: Real, const LINE: usize> Solve<'_, T, LINE> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::strips::Strips;
     use super::*;
     use crate::scalar::Scalar;
 
@@ -242,7 +241,7 @@ mod tests {
         let mut regular = vec![1.0_f64; 9];
         let factor = |a: &Given<f64>, x: &mut [f64]| {
             let factor = (Op::NoTranspose, a.shape, a.view());
-            f64::solve_vector(factor, x)
+            super::solve::<f64, 8>(factor, x)
         };
         let solves = factor(&a, &mut regular);
         a.elements[5 + 5 * 12] = 0.0;

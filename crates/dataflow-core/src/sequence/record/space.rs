@@ -93,6 +93,10 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// As [`scope()`](super::super::scope()); and [`Kind::HomeEmpty`] if a datum that it accesses is not in
     /// its slot, [`Kind::NoSuchRank`] if it was recorded for several ranks and has tasks on others than the
     /// first, [`Kind::PutTwice`] if the slot of a datum that the run had was filled by hand.
+    ///
+    /// [`Kind::HomeEmpty`]: crate::error::Kind::HomeEmpty
+    /// [`Kind::NoSuchRank`]: crate::error::Kind::NoSuchRank
+    /// [`Kind::PutTwice`]: crate::error::Kind::PutTwice
     pub fn run(&self, on: &dyn Executor) -> Result<Report, Error> {
         self.begin()?;
         match &self.order {
@@ -108,6 +112,9 @@ impl<'env, D: Datum> Recorded<'env, D> {
     /// As [`crate::run_across`], the same on every rank; [`Kind::ParametersDiffer`] names a number of tasks
     /// within which ranks have recorded different ones; [`Kind::NoSuchRank`] if it was recorded for more
     /// ranks than run it and has tasks on those.
+    ///
+    /// [`Kind::ParametersDiffer`]: crate::error::Kind::ParametersDiffer
+    /// [`Kind::NoSuchRank`]: crate::error::Kind::NoSuchRank
     pub fn run_across(&self, on: &dyn Executor) -> Result<Report, Error>
     where
         D: Wire,
