@@ -14,9 +14,10 @@
 //! ```
 //! Until all have heard *go*, rank 0 has one deadline for the whole, everybody beats towards it and
 //! it towards all: who ends, falls silent or cannot be reached on the way is named to the others, and
-//! so is the rank that missed the deadline. All of them say every few seconds whom they wait for, and sleep
-//! in between. In a small job no door is open afterwards; in a large one ranks go on being connected
-//! when they first have something to say to each other.
+//! so is the rank that missed the deadline. Every few seconds rank 0 says whom it waits for, and so does each
+//! rank that has not reached rank 0, or that is one of sixteen or fewer; they sleep in between. In a small job
+//! no rank listens afterwards; in a large one ranks go on being connected when they first have something to
+//! say to each other.
 //!
 //! # Security
 //! A process that knows the token can become a rank; both ends of a connection prove that they do, and the
