@@ -1,8 +1,8 @@
 //! A safe task-graph runtime: tasks run as their data become available, on all cores.
 //!
-//! Insert tasks in program order and say what each reads and writes ([`sequence`]); or write loops, from which
-//! a macro derives the edges, and the graph is never stored ([`task_space!`]). A [`Runtime`] runs either on
-//! pinned workers that steal from one another.
+//! Insert tasks in program order and say what each reads and writes ([`sequence`]). Or write loops: a macro
+//! derives the edges from them as formulas, so the graph is never stored ([`task_space!`]). A [`Runtime`] runs
+//! both on pinned workers that steal from one another, and over several ranks.
 //!
 //! # Examples
 //! ```
@@ -18,9 +18,9 @@
 //! # Ok::<(), dataflow::Error>(())
 //! ```
 //!
-//! The [`guide`] has a page for each question: [`which`](guide::which) form of graph to take, first.
-//! For linear algebra no graph of your own is needed: with the feature `linalg` `Dense` has calls on
-//! ndarray's arrays, `Tiled` on tiled matrices ([`solve`](guide::solve)).
+//! The [`guide`] has a page for each question; the first is [`which`](guide::which) form of graph to take.
+//! For linear algebra no graph of your own is needed: with the feature `linalg`, `Dense` has calls on
+//! ndarray's arrays and `Tiled` on tiled matrices ([`solve`](guide::solve)).
 //!
 //! # The parts
 //! | crate | here | what |

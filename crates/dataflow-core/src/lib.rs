@@ -2,9 +2,9 @@
 //!
 //! A program is a set of *tasks*; a [task space](space::TaskSpace) gives, by formulas, the inputs,
 //! successors and priority of each, so the graph is never stored. The [engine] keeps only the tasks
-//! that wait or run. Two [ports](port) connect it to the world: an [`Executor`](port::Executor) runs
-//! ready tasks, a [`Courier`](port::Courier) reaches other ranks. Tasks may also be inserted in
-//! program order, as a [sequence].
+//! that wait or run. [Ports](port) connect it to the world: an [`Executor`](port::Executor) runs ready
+//! tasks, a [`Courier`](port::Courier) reaches other ranks, a [`Memory`](port::Memory) gives memory to
+//! data. Tasks may also be inserted in program order, as a [sequence].
 //!
 //! This crate starts no threads of its own, opens no sockets and knows no matrices.
 //!

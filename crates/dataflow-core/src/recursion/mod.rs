@@ -1,10 +1,10 @@
 //! Recursion: a call either has its result, or forks into calls whose results are joined.
 //!
 //! No worker waits inside a call for those that it forks into: a fork leaves a frame behind, and the worker
-//! that brings the last result joins them all and goes on with the call above. So neither the stack nor
-//! the number of workers limits the depth of forks; and at most depth × calls of a fork × workers calls wait at once, since each worker
-//! calls depth first. A recursion inside a call is another matter: it lies on the stack, and at most 100 of
-//! them, and scopes, are nested in one another.
+//! that brings the last result joins all results and goes on with the call above. So neither the stack nor
+//! the number of workers limits the depth of forks. Since each worker calls depth first, at most
+//! depth × calls of a fork × workers calls wait at once. A recursion that a call itself starts is different:
+//! it lies on the stack, and at most 100 recursions and scopes may be nested in one another.
 //!
 //! # Examples
 //! ```

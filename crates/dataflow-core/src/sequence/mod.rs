@@ -1,12 +1,12 @@
 //! Sequences: tasks inserted in program order, on data with versions.
 //!
-//! The alternative to a [space](crate::space). [`scope()`] runs a program that inserts tasks; each says
-//! which data it [reads](read), [writes](write()), changes in [any order](commute) or
+//! This is the alternative to a [space](crate::space). [`scope()`] runs a program that inserts tasks; each
+//! task says which data it [reads](read), [writes](write()), changes in [any order](commute) or
 //! [adds to](reduce()), and waits only for those tasks before it that these accesses require. When the
-//! scope returns, all tasks have run. The program may [wait for a datum](Scope::wait) and go on by what
-//! it sees. A task may [insert tasks of its own](Scope::nested), on pieces of what it accesses.
+//! scope returns, all tasks have run. The program may [wait for a datum](Scope::wait) and decide by its
+//! value how to go on. A task may [insert tasks of its own](Scope::nested), on pieces of what it accesses.
 //!
-//! A space is never unrolled and costs less a task; a sequence needs no formulas, and its graph may
+//! A space is never stored and costs less per task; a sequence needs no formulas, and its graph may
 //! depend on data. Results are the same under every schedule (commuting accesses excepted). A sequence
 //! can be [recorded](record), to be run many times or across ranks; it is then a space too.
 //!

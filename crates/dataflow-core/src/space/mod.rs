@@ -2,7 +2,8 @@
 //!
 //! A space says for each task where its inputs come from and where its outputs go. Both ends of
 //! every edge are written down, so that [`verify`] can prove that they agree; the in-degree is
-//! derived. The graph is never unrolled: the engine asks for a task's edges when the task has run.
+//! derived. The graph is never stored: the engine asks for a task's inputs when one of them arrives, and for
+//! its successors when it has run.
 
 mod asked;
 mod behind;

@@ -9,8 +9,8 @@
 //! A run writes notes only into memory allocated before it (in virtual time: allocated as needed); notes that
 //! do not fit are counted ([`RankTrace::missing`]). The parts of a worker's time sum up to the whole, to the nanosecond.
 //! Nested tasks of a sequence are slices of their own inside their parent's; a scope or a recursion that
-//! any other body runs is a part of that body. What a call of a recursion completes is joined in a slice
-//! of its own, of the class `join`: one, however many calls above it are joined.
+//! any other body runs is a part of that body. When a call of a recursion completes calls above it, joining
+//! their results is one slice of the class `join`, however many calls are joined.
 //! A run that ends before all its tasks are done leaves its trace too, which says how many are not
 //! ([`RankTrace::undone`]).
 //!

@@ -1,15 +1,15 @@
 //! Needs: the memory that a run takes on one rank, told before anything is allocated.
 //!
 //! # Law
-//! [`Needs::held`] is exact: a rank that has no room for it cannot run. The rest is from above: what
-//! other ranks send counts as if all of it were there at once, except what one holds only in the
-//! place of something else.
+//! [`Needs::held`] is exact: a rank that has no room for it cannot run. The rest is an upper bound: what
+//! other ranks send counts as if all of it were there at once, except for data that only ever take the place
+//! of other data.
 //!
-//! A function of layouts, scalars and options; costs a look at each tile of the matrix. Of a matrix that is
-//! too large for any machine the numbers are too large as well, and no more than that.
+//! The result is a function of layouts, scalars and options, and costs a look at each tile of the matrix. For a
+//! matrix that is too large for any machine the numbers are too large for any machine, too, and say no more.
 //!
 //! # Elsewhere
-//! What is free: [`available`]. Each routine's formula: under its name, in the file of its family.
+//! How much is free: [`available`]. Each routine's formula: under its name, in the file of its family.
 
 mod available;
 mod cholesky;

@@ -1,11 +1,11 @@
 //! Whole: small problems as one tile on the calling thread, kernel after kernel, without a graph.
 //!
 //! # Law
-//! The kernels are those of a graph of one tile, in its order, on tiles of the same format; so the bits
-//! are the graph's, and so are the errors, which have no run as their source. But L of a definite matrix is
-//! that of [`potrf_whole`](crate::kernel::potrf_whole).
-//! What no answer keeps lies in memory of the thread, which is lent to one call after the other: an
-//! answer is all that is allocated.
+//! The kernels are those of a graph of one tile, in its order, on tiles of the same format; so the bits are
+//! those of the graph, and so are the errors, except that no run is their source. One kernel differs: L of a
+//! definite matrix is that of [`potrf_whole`](crate::kernel::potrf_whole).
+//! Intermediate results lie in memory that the thread keeps from one call to the next: only the answer is
+//! allocated.
 //!
 //! # Elsewhere
 //! Which problems are small is for the caller to say: up to

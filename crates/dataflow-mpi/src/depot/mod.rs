@@ -9,10 +9,10 @@
 //! run ends with it.
 //!
 //! # Files
-//! A file for each thing that a depot does; calls lead one way, from the first to the last.
-//! `time` and `event` say what happens. A message is `heed`ed: it is part of what ranks agree on to `open` or to
-//! `close` a run, or brings a parcel, which goes on to others by `post`. Data are `ask`ed for, runs `stop` early.
-//! All of them `say` something in the end.
+//! There is a file for each thing that a depot does; calls lead one way, from the first to the last.
+//! `time` and `event` handle what happens. `heed` handles a message, which may be a part of how ranks `open` or
+//! `close` a run, or bring a parcel, which `post` passes on to others. `ask` requests data, `stop` ends a run
+//! early. All of them send messages by `say`.
 //!
 //! # Elsewhere
 //! When to send: `outbox`. How much at once: `rendezvous`, `credit`. Through whom: `broadcast`,

@@ -1,11 +1,12 @@
 //! Progress: who moves messages, and when. The only code that touches a transport or a clock.
 //!
-//! The depot and its transport lie behind one lock, taken for a moment by the threads that move messages:
-//! a thread of its own, helped by workers that have nothing to run, or (`Drive::Workers`) the workers
-//! between their tasks. Then the thread is a helper: it sleeps, and steps in when no worker has looked.
+//! The depot and its transport lie behind one lock, which the threads that move messages take for a moment:
+//! a thread of the rank's own, helped by workers that have nothing to run, or (`Drive::Workers`) the workers
+//! between their tasks. In the second case the thread is a helper: it sleeps, and steps in when no worker has
+//! looked for a while.
 //!
 //! # Law
-//! Of those who move messages nobody waits for the lock but the thread. Who leaves it looks once more for
+//! Of the threads that move messages only the rank's own waits for the lock. Whoever gives it back looks once more for
 //! commands, so none is left lying ([`movers`]).
 //!
 //! # Elsewhere

@@ -42,9 +42,10 @@
 //! NUMA architectures with distance-aware work stealing*, Supercomputing Frontiers and
 //! Innovations 2 (2015), section 4, whose own policy has one queue per NUMA node and steals from adjacent
 //! nodes only, queues every ready task, and waits for some rounds that it does not tell:
-//! `priority,adjacent,keep=0` here, with a [patience](Policy::patience). Two things differ. With which of equally
-//! near nodes a sweep begins goes round by worker here, by NUMA node there. And dealt round robin are here tasks
-//! that read nothing, there all that write a datum for the first time. Tasks kept for oneself: Bosilca et al.,
+//! `priority,adjacent,keep=0` here, with a [patience](Policy::patience). Two things differ. Of equally near nodes,
+//! the one with which a sweep begins changes in turn, here for each worker, there for each NUMA node. And here
+//! tasks that read nothing are dealt round robin, there all tasks that write a datum for the first time. Tasks
+//! that a worker keeps for itself: Bosilca et al.,
 //! *DAGuE*, Parallel Computing 38 (2012), section III-B.
 
 mod place;

@@ -1,10 +1,10 @@
 //! Ranks under an MPI launcher, through rsmpi.
 //!
 //! Packets come into rooms posted beforehand, one ring of them for all ranks; data come into the
-//! rooms of their receivers, posted before they are asked for. What was begun is looked for by
-//! `MPI_Test` and `MPI_Testsome`: nothing ever blocks. rsmpi's safe requests borrow their buffers,
-//! which a struct cannot keep beside them; so its raw calls are made here, and what MPI reads or
-//! writes is owned until its request is complete.
+//! rooms of their receivers, posted before they are asked for. Requests are completed by `MPI_Test` and
+//! `MPI_Testsome`: nothing ever blocks. rsmpi's safe requests borrow their buffers, which a struct cannot
+//! keep beside them; so its raw calls are made here, and what MPI reads or writes is owned until its request
+//! is complete.
 //!
 //! # Law
 //! One duplicate of the communicator carries everything: packets under tag 0, data under theirs.

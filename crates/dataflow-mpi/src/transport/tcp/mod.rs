@@ -1,16 +1,16 @@
 //! Ranks as processes, a connection between each two that have something to say: no MPI needed.
 //!
-//! Processes find each other by [`Mesh`], which leads to one [`Tcp`] each. Data go from where they
+//! Processes find each other by [`Mesh`], which gives each of them one [`Tcp`]. Data go from where they
 //! lie through the socket into the room made for them. A thread that waits for messages sleeps in the
-//! operating system on all sockets at once; no thread stands between.
+//! operating system on all sockets at once; there is no other thread between it and the sockets.
 //!
 //! Every rank is connected to rank 0, which knows where all are. Small jobs are connected throughout
 //! before anything runs; in large ones two ranks are connected when the first of them says something
 //! to the other: it asks rank 0, and the higher of the two calls the lower.
 //!
 //! # Law
-//! A connection that ends is a rank that is lost: nothing is connected anew. What a rank has sent
-//! before is read first, so that its last words are heard.
+//! If a connection ends, its rank is lost: nothing is connected anew. What the rank has sent before is read
+//! first, so that its last messages are heard.
 //!
 //! # Elsewhere
 //! Bytes on the wire: `frame`. How processes find each other, and who is refused: `mesh`.
