@@ -10,7 +10,7 @@
 //! | How does my graph run on many machines? | [`ranks`] |
 //! | How do I iterate until convergence? | [`converge`] |
 //! | A·X = B: what is X? | [`solve`] |
-//! | How far can X be trusted? In half the precision? | [`trust`] |
+//! | How far can X be trusted? Does half the precision suffice? | [`trust`] |
 //! | What are the factors of A? | [`factor`] |
 //! | How do I solve a least squares problem? | [`least_squares`] |
 //! | What is A⁻¹? | [`inverse`] |
@@ -20,8 +20,8 @@
 //! | What would it do on a machine that I do not have? | [`machines`] |
 //! | Which call is LAPACK's or ScaLAPACK's …? | [`names`] |
 //!
-//! How programs are started on several ranks:
-//! [docs/ranks.md](https://github.com/dataflow-rs/dataflow/blob/main/docs/ranks.md) in the repository.
+//! [docs/ranks.md](https://github.com/dataflow-rs/dataflow/blob/main/docs/ranks.md) in the repository says how
+//! programs are started on several ranks.
 
 #[doc = include_str!("../docs/guide/converge.md")]
 pub mod converge {}
