@@ -1,7 +1,7 @@
 //! What can go wrong with a matrix, as values: each says what, the value and what is allowed.
 //!
 //! # Elsewhere
-//! Errors of one room live there: [`GridError`](crate::matrix::GridError),
+//! Errors of a single module are defined in it: [`GridError`](crate::matrix::GridError),
 //! [`LayoutError`](crate::matrix::LayoutError),
 //! [`market::ReadError`](crate::matrix::market::ReadError),
 //! [`market::WriteError`](crate::matrix::market::WriteError).
