@@ -2,7 +2,8 @@
 //!
 //! Insert tasks in program order and say what each reads and writes ([`sequence`]). Or write loops: a macro
 //! derives the edges from them as formulas, so the graph is never stored ([`task_space!`]). A [`Runtime`] runs
-//! both on pinned workers that steal from one another, and over several ranks.
+//! both on pinned workers that steal from one another. Task spaces and recorded sequences also run over
+//! several ranks.
 //!
 //! # Examples
 //! ```
