@@ -4,6 +4,7 @@ use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
 use super::basis::{Basis, blocks, copy_from, copy_to, fill, in_order};
+use super::geqr2::{self, geqr2};
 use super::larfg::contiguous;
 use super::reflector::{panel, panel_scratch};
 use super::scratch::with_scratch;
@@ -18,6 +19,7 @@ use crate::scalar::Scalar;
 /// - `t`: `ib × min(m, n)`, overwritten: the triangles of the compact WY form, side by side; its
 ///   rows are the inner block size
 ///
+/// Column by column up to 64 rows and columns that lie as columns, else in blocks.
 /// `Q = (I − V₀·T₀·V₀ᴴ)·(I − V₁·T₁·V₁ᴴ)·…`. 2·n²·(m − n/3) flops for m ≥ n (4 times as many for
 /// complex numbers), and those of T.
 ///
@@ -51,6 +53,9 @@ pub fn geqrt<T: Scalar>(backend: Backend, a: &mut Tile<T>, v: &mut Tile<T>, t: &
         v_layout.cols,
         t.cols()
     );
+    if geqr2::suits(a, v, t) {
+        return geqr2(a, v, t);
+    }
     let widest = ib.min(k);
     let work = panel_scratch(widest).max(2 * widest * n);
     with_scratch((m + ib) * widest + work, |scratch: &mut [T]| {

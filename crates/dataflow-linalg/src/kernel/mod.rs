@@ -38,6 +38,7 @@ mod columns;
 pub(crate) mod faer;
 mod gemm;
 mod gemv;
+mod geqr2;
 mod geqrt;
 mod getrf;
 pub(crate) mod gram;

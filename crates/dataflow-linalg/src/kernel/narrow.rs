@@ -9,7 +9,6 @@
 //! # Elsewhere
 //! One reflector: `larfg.rs`. Wider panels: `reflector.rs`.
 
-use std::array;
 use std::hint::black_box;
 
 use super::larfg::{contiguous, larfg};
@@ -21,11 +20,11 @@ use ::faer::MatMut;
 /// Columns of the widest panel: above the diagonal of V stand zeros of one line.
 pub(super) const WIDEST: usize = LINE;
 /// Rows of a line: two vectors of four `f64`.
-const LINE: usize = 8;
+pub(super) const LINE: usize = 8;
 /// Columns that are worked on at a time: as many as vector registers hold sums for.
-const GROUP: usize = WIDEST / 2;
+pub(super) const GROUP: usize = WIDEST / 2;
 
-type VectorLine<T> = [T; LINE];
+pub(super) type VectorLine<T> = [T; LINE];
 /// A triangle of a panel, column by column.
 type NarrowTriangle<T> = [[T; WIDEST]; WIDEST];
 
@@ -178,22 +177,57 @@ fn subtract<T: Scalar>(y: &mut [VectorLine<T>], factor: T, x: &[VectorLine<T>]) 
 #[inline(always)]
 fn products_with_all<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>]) -> [T; WIDEST] {
     let (left, right) = columns.split_at(GROUP * v.len());
-    let ([a, b, c, d], [e, f, g, h]) = (products_with(v, left), products_with(v, right));
+    let [a, b, c, d] = products_with(v, columns_of(left, 0));
+    let [e, f, g, h] = products_with(v, columns_of(right, 0));
     [a, b, c, d, e, f, g, h]
+}
+
+/// The columns of a group, each from this line on.
+#[inline(always)]
+pub(super) fn columns_of<T>(group: &[VectorLine<T>], first: usize) -> [&[VectorLine<T>]; GROUP] {
+    let lines = group.len() / GROUP;
+    let (left, right) = group.split_at(2 * lines);
+    let ((a, b), (c, d)) = (left.split_at(lines), right.split_at(lines));
+    [&a[first..], &b[first..], &c[first..], &d[first..]]
 }
 
 /// vᴴ·C for a group of columns.
 #[inline(always)]
-fn products_with<T: Scalar>(v: &[VectorLine<T>], columns: &[VectorLine<T>]) -> [T; GROUP] {
-    let mut each = columns.chunks_exact(v.len());
-    let columns: [&[VectorLine<T>]; GROUP] = array::from_fn(|_| each.next().unwrap_or_default());
+pub(super) fn products_with<T: Scalar>(
+    v: &[VectorLine<T>],
+    [a, b, c, d]: [&[VectorLine<T>]; GROUP],
+) -> [T; GROUP] {
+    let lines = v.len();
+    let (a, b, c, d) = (&a[..lines], &b[..lines], &c[..lines], &d[..lines]);
     let mut sums = [[T::zero(); LINE]; GROUP];
-    for (line, x) in v.iter().enumerate() {
-        for (sums, column) in sums.iter_mut().zip(columns) {
-            let y = &column[line];
-            (0..LINE).for_each(|lane| sums[lane] += x[lane].conj() * y[lane]);
+    for line in 0..lines {
+        let (x, y) = (v[line], [a[line], b[line], c[line], d[line]]);
+        for column in 0..GROUP {
+            for lane in 0..LINE {
+                sums[column][lane] += x[lane].conj() * y[column][lane];
+            }
         }
     }
     // Else the compiler adds across columns from the first line on, with a shuffle for each.
-    black_box(sums).map(|[a, b, c, d, e, f, g, h]| ((a + e) + (c + g)) + ((b + f) + (d + h)))
+    totals(black_box(sums))
+}
+
+/// Of each line a to h: ((a + e) + (c + g)) + ((b + f) + (d + h)), by halves of the line.
+///
+/// By index: `map` of an array is a call, and what is called has no vectors.
+#[inline(always)]
+fn totals<T: Scalar>(sums: [VectorLine<T>; GROUP]) -> [T; GROUP] {
+    let mut halves = [[T::zero(); LINE / 2]; GROUP];
+    let mut quarters = [[T::zero(); LINE / 4]; GROUP];
+    let mut totals = [T::zero(); GROUP];
+    for column in 0..GROUP {
+        for lane in 0..LINE / 2 {
+            halves[column][lane] = sums[column][lane] + sums[column][lane + LINE / 2];
+        }
+        for lane in 0..LINE / 4 {
+            quarters[column][lane] = halves[column][lane] + halves[column][lane + LINE / 4];
+        }
+        totals[column] = quarters[column][0] + quarters[column][1];
+    }
+    totals
 }

@@ -142,34 +142,84 @@ fn geqrt_factors_and_gemqrt_applies_its_q() {
             (17, 17),
             (50, 20),
             (20, 31),
+            (70, 20),
         ] {
             for (format, other, ib) in CASES {
                 for backend in backends() {
                     let what = format!("geqrt {m}×{n} {format:?} ib = {ib} {backend}");
-                    let (a, k) = (Dense::random::<T>(m, n, 1), m.min(n));
-                    let mut r = a.tile::<T>(format);
-                    let mut v = Dense::random::<T>(m, k, 2).tile::<T>(format);
-                    let mut t = Dense::random::<T>(ib, k, 3).tile::<T>(Format::ColumnMajor);
-                    geqrt(backend, &mut r, &mut v, &mut t);
-                    let q = explicit::<T>(&what, m, |way, c| {
-                        let mut c = c.tile::<T>(other);
-                        gemqrt(backend, way, &v, &t, &mut c);
-                        Dense::of(&c)
-                    });
-                    let r = Dense::of(&r);
-                    assert_eq!(r.elements, r.upper().elements, "{what}: R is a triangle");
-                    assert!(
-                        (0..k).all(|i| r.at(i, i).im == 0.0),
-                        "{what}: its diagonal is real"
-                    );
-                    let rest = r.minus_product(&q.op(Op::ConjTranspose), &a);
-                    let zero = Dense::zero(m, n);
-                    expect_equal::<T>(&what, &rest, &zero, a.one_norm(), m);
+                    let factor = |a: &mut Tile<T>, v: &mut Tile<T>, t: &mut Tile<T>| {
+                        geqrt(backend, a, v, t);
+                    };
+                    factored_case(&what, factor, (m, n), (format, other, ib));
                 }
             }
         }
     }
     for_every_scalar!(check);
+}
+
+/// Tiles in other formats go in blocks, each of which is reflected column by column up to eight.
+#[test]
+fn small_tiles_are_factored_whole_and_up_to_eight_columns_with_the_bits_of_a_block() {
+    fn check<T: Scalar>() {
+        let factor = |a: &mut Tile<T>, v: &mut Tile<T>, t: &mut Tile<T>| {
+            geqrt(Backend::Auto, a, v, t);
+        };
+        for (m, n) in [
+            (1, 4),
+            (5, 2),
+            (9, 8),
+            (64, 7),
+            (25, 9),
+            (17, 17),
+            (31, 50),
+            (64, 64),
+        ] {
+            for ib in [4, 5, 24] {
+                let [whole, in_blocks] =
+                    [Format::ColumnMajor, Format::SubTiled { order: 64 }].map(|format| {
+                        let what = format!("geqrt {m}×{n} {format:?} ib = {ib}");
+                        factored_case::<T>(&what, factor, (m, n), (format, format, ib))
+                    });
+                let is_one_panel = n <= ib.min(8);
+                assert_eq!(
+                    whole == in_blocks,
+                    is_one_panel || m == 1,
+                    "{m}×{n}, ib = {ib}, {}",
+                    T::PRECISION
+                );
+            }
+        }
+    }
+    for_every_scalar!(check);
+}
+
+/// Fails unless A = Q·R, R is a triangle with a real diagonal, and Q is unitary and is applied either way. Returns R, V and T.
+fn factored_case<T: Scalar>(
+    what: &str,
+    factor: impl Fn(&mut Tile<T>, &mut Tile<T>, &mut Tile<T>),
+    (m, n): (usize, usize),
+    (format, other, ib): (Format, Format, usize),
+) -> [Vec<c64>; 3] {
+    let (a, k) = (Dense::random::<T>(m, n, 1), m.min(n));
+    let mut r = a.tile::<T>(format);
+    let mut v = Dense::random::<T>(m, k, 2).tile::<T>(format);
+    let mut t = Dense::random::<T>(ib, k, 3).tile::<T>(Format::ColumnMajor);
+    factor(&mut r, &mut v, &mut t);
+    let q = explicit::<T>(what, m, |way, c| {
+        let mut c = c.tile::<T>(other);
+        gemqrt(Backend::Auto, way, &v, &t, &mut c);
+        Dense::of(&c)
+    });
+    let r = Dense::of(&r);
+    assert_eq!(r.elements, r.upper().elements, "{what}: R is a triangle");
+    assert!(
+        (0..k).all(|i| r.at(i, i).im == 0.0),
+        "{what}: its diagonal is real"
+    );
+    let rest = r.minus_product(&q.op(Op::ConjTranspose), &a);
+    expect_equal::<T>(what, &rest, &Dense::zero(m, n), a.one_norm(), m);
+    [r, Dense::of(&v), Dense::of(&t)].map(|found| found.elements)
 }
 
 #[test]
