@@ -240,6 +240,86 @@ fn an_error_of_recorded_programs_in_a_series_names_the_task_as_its_program_does(
     assert!(error.message().starts_with(told), "{error}");
 }
 
+/// Only programs whose tasks were all of one class were joined: names of tasks say how many classes they have,
+/// those of recorded tasks do not.
+#[test]
+fn recorded_programs_whose_tasks_access_different_numbers_of_data_are_parts_of_a_series() {
+    fn recorded(store: &Store<Number>, n_ranks: usize, add: u64) -> Recorded<'_, Number> {
+        let program = record("mixed", n_ranks, |r| {
+            let on = |slot: usize| Rank((slot % n_ranks) as u32);
+            let of = |slot: usize| r.home(store, slot, on(slot));
+            let all: Vec<_> = (0..N_SLOTS).map(of).collect();
+            for next in 1..N_SLOTS {
+                let (one, other) = (&all[next - 1], &all[next]);
+                r.name("add")
+                    .task(write(one), move |a: &mut Number| a.0 += add);
+                r.name("mix")
+                    .task((read(one), write(other)), |(a, b)| b.0 ^= a.0 << 1);
+            }
+        });
+        program.unwrap()
+    }
+    let changed_by_the_one_before = (1..=N_SLOTS).map(|slot| (slot % N_SLOTS, Some(slot - 1)));
+    let steps: Steps = std::iter::once((0, None))
+        .chain(changed_by_the_one_before)
+        .collect();
+    for n_ranks in 1..4 {
+        let (stores, _) = on_ranks(n_ranks, (7, 2), |courier| {
+            let on = Context::new(&Inline).across(courier);
+            let [apart, joined] = [numbers(), numbers()];
+            let parts = |store| {
+                let programs = [2, 3].map(|add| recorded(store, n_ranks as usize, add));
+                (programs, program(&steps, store, n_ranks))
+            };
+            let ([first, last], between) = parts(&apart);
+            let mut tasks = 0;
+            for part in [
+                Erased::new(&first),
+                Erased::new(&between),
+                Erased::new(&last),
+            ] {
+                tasks += run_across(&part, &on).unwrap().tasks;
+            }
+            let ([first, last], between) = parts(&joined);
+            let nothing = record("nothing", n_ranks as usize, |_| ()).unwrap();
+            let parts = [
+                Erased::new(&first),
+                Erased::new(&between),
+                Erased::new(&nothing),
+                Erased::new(&last),
+            ];
+            let all = Erased::series(parts, 0..n_ranks).unwrap();
+            verify(&all, n_ranks).unwrap();
+            assert_eq!(run_across(&all, &on).unwrap().tasks, tasks);
+            (values(&apart), values(&joined))
+        });
+        for (apart, joined) in stores {
+            assert_eq!(apart, joined, "{n_ranks} ranks");
+        }
+    }
+}
+
+/// `recorded task 1 of space 0` was told.
+#[test]
+fn what_is_wrong_with_a_recorded_program_is_told_of_its_tasks_as_the_program_names_them() {
+    let store = numbers();
+    let twice = record("twice", 2, |r| {
+        for _ in 0..2 {
+            let handle = r.home(&store, 0, Rank(0));
+            r.name("double")
+                .task(write(&handle), |a: &mut Number| a.0 *= 2);
+        }
+    });
+    let twice = twice.unwrap();
+    let told = "double 0 and double 1 both take slot 0 of numbers";
+    assert_eq!(verify(&twice, 2).unwrap_err().to_string(), told);
+    let steps = vec![(1, None)];
+    let before = program(&steps, &store, 2);
+    let both = [Erased::new(&before), Erased::new(&twice)];
+    let both = Erased::series(both, 0..2).unwrap();
+    assert_eq!(verify(&both, 2).unwrap_err().to_string(), told);
+}
+
 #[test]
 fn a_slot_that_the_first_only_reads_and_the_second_changes_is_refused_by_name() {
     let (first, second) = (vec![(0, Some(3))], vec![(1, None), (3, None)]);

@@ -7,6 +7,7 @@
 
 use super::{Description, Inputs, Spelling, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
+use crate::error::Error;
 use crate::rank::Rank;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -27,6 +28,7 @@ pub(crate) trait Asked<T> {
     fn counted(&self, on: Rank) -> u64;
     fn named(&self, packed: u64) -> T;
     fn spelling(&self) -> Spelling;
+    fn told(&self, error: Error) -> Error;
 }
 
 impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
@@ -83,6 +85,10 @@ impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
 
     fn spelling(&self) -> Spelling {
         TaskSpace::spelling(self)
+    }
+
+    fn told(&self, error: Error) -> Error {
+        TaskSpace::explained(self, error)
     }
 }
 

@@ -13,7 +13,7 @@
 use super::behind::{
     Behind, Ends, Listing, NameVtable, Of, OwnScales, RawName, Scales, ShownName, told,
 };
-use super::joints::Joints;
+use super::joints::{AskedSpace, Joints, Urgency};
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
 use crate::data::{Datum, Store};
@@ -111,7 +111,7 @@ impl<'s, D: Datum> Erased<'s, D> {
                 lead: 0,
                 scales: None,
             }],
-            names: Arc::new(Roster::new([names])),
+            names: Arc::new(Roster::new([(names, 0)])),
             joints: Joints::default(),
         }
     }
@@ -151,7 +151,7 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// The same with scales for names of a type.
     fn scaled(mut self, scales: Box<dyn Scales + 's>, names: fn() -> &'static str) -> Self {
         assert!(self.parts.len() == 1, "weights for a series of spaces");
-        let (of, own) = (names(), (self.names.parts[0].1.text)());
+        let (of, own) = (names(), (self.names.parts[0].names.text)());
         assert!(of == own, "weights by {of} for a space of {own}");
         self.parts[0].scales = Some(scales);
         self
@@ -185,7 +185,7 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// [`Kind::Contradiction`] if a space changes a slot which earlier
     /// ones read and none brings home, or fills one that it does not take, or lists a hundred thousand
     /// tasks more than it counts;
-    /// [`Kind::NotDescribed`] if a space does not describe as many
+    /// [`Kind::NotDescribed`] if a space, other than a recorded program, does not describe as many
     /// classes as the names of its tasks have, or they have more than 65,535 classes together.
     ///
     /// # Examples
@@ -233,30 +233,33 @@ impl<'s, D: Datum> Erased<'s, D> {
     ) -> Result<Self, Error> {
         let (mut parts, mut names) = (Vec::new(), Vec::new());
         for space in spaces {
-            names.extend(space.names.parts.iter().map(|(_, names)| *names));
+            names.extend(space.names.parts.iter().map(|part| part.names));
             parts.extend(space.parts);
         }
-        let n_classes: usize = names.iter().map(|names| names.n_classes).sum();
+        let asked = parts.iter().zip(&names);
+        let asked = asked.map(|(part, names)| AskedSpace::new(part.space.get(), names));
+        let spaces = asked.collect::<Result<Vec<_>, _>>()?;
+        let classes = spaces.iter().map(AskedSpace::n_classes);
+        let names: Vec<_> = names.into_iter().zip(classes).collect();
+        let widest = names
+            .iter()
+            .map(|(names, described)| names.n_classes.max(*described));
+        let n_classes: usize = widest.sum();
         if n_classes > MANY_CLASSES {
             return Err(too_many(parts.len(), n_classes));
         }
-        let mut series = Erased {
-            names: Arc::new(Roster::new(names.iter().copied())),
-            parts,
-            joints: Joints::default(),
-        };
-        let spaces = series.parts.iter().map(|part| part.space.get());
-        let spaces: Vec<_> = spaces.zip(names).collect();
-        let mut urgencies = Vec::new();
+        let (mut joints, mut urgencies) = (Joints::default(), Vec::new());
         for n in 1..=spaces.len() {
-            urgencies.push(series.joints.add(&spaces[..n], ranks.clone())?);
+            urgencies.push(joints.add(&spaces[..n], ranks.clone())?);
         }
-        let mut highest = i64::MIN;
-        for (part, urgency) in series.parts.iter_mut().zip(urgencies).rev() {
-            part.lead = highest.saturating_sub(urgency.lowest).max(0);
-            highest = part.lead.saturating_add(urgency.highest);
-        }
-        Ok(series)
+        drop(spaces);
+        line_up(&mut parts, &urgencies);
+        let names = Arc::new(Roster::new(names));
+        Ok(Erased {
+            parts,
+            names,
+            joints,
+        })
     }
 
     fn part(&self, task: AnyName) -> &SpacePart<'s, D> {
@@ -314,6 +317,15 @@ impl<'s, D: Datum> Erased<'s, D> {
     }
 }
 
+/// Gives each space its lead over those after it.
+fn line_up<D: Datum>(parts: &mut [SpacePart<'_, D>], urgencies: &[Urgency]) {
+    let mut highest = i64::MIN;
+    for (part, urgency) in parts.iter_mut().zip(urgencies).rev() {
+        part.lead = highest.saturating_sub(urgency.lowest).max(0);
+        highest = part.lead.saturating_add(urgency.highest);
+    }
+}
+
 /// What follows a name that is a number, before the number of its space.
 const OF_SPACE: &str = " of space ";
 
@@ -349,9 +361,11 @@ fn too_many(n_spaces: usize, n_classes: usize) -> Error {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct SpacePlace {
     part: u16,
-    /// Classes of those before it.
+    /// Classes that those before it describe.
+    described_before: u16,
+    /// Classes of the names of those before it: all names of a recorded program are packed as of one.
     before: u16,
-    /// Classes of all; 0 if there is only one.
+    /// Classes of the names of all; 0 if there is only one.
     all: u16,
 }
 
@@ -376,26 +390,44 @@ fn class_place(n_classes: u64) -> u32 {
 
 /// The types of the names of some spaces, one after another, and how many classes come before each.
 struct Roster {
-    parts: Vec<(u16, &'static NameVtable)>,
+    parts: Vec<RosterPart>,
     all: u16,
 }
 
+/// See [`SpacePlace`].
+struct RosterPart {
+    described_before: u16,
+    before: u16,
+    names: &'static NameVtable,
+}
+
 impl Roster {
-    fn new(names: impl IntoIterator<Item = &'static NameVtable>) -> Self {
-        let (mut all, mut parts) = (0, Vec::new());
-        for names in names {
-            parts.push((all, names));
-            all += names.n_classes as u16;
+    /// Of types of names, and how many classes each space describes.
+    fn new(names: impl IntoIterator<Item = (&'static NameVtable, usize)>) -> Self {
+        let (mut described_before, mut before, mut parts) = (0, 0, Vec::new());
+        for (names, described) in names {
+            parts.push(RosterPart {
+                described_before,
+                before,
+                names,
+            });
+            described_before += described as u16;
+            before += names.n_classes as u16;
         }
-        Roster { parts, all }
+        Roster { parts, all: before }
     }
 
     fn name(&self, part: usize, raw: RawName) -> AnyName {
-        let (before, names) = self.parts[part];
+        let RosterPart {
+            described_before,
+            before,
+            names,
+        } = self.parts[part];
         let standing = match self.parts.len() {
             1 => SpacePlace::default(),
             _ => SpacePlace {
                 part: part as u16,
+                described_before,
                 before,
                 all: self.all,
             },
@@ -413,9 +445,9 @@ impl Roster {
         }
         let all = class_place(self.all.into());
         let class = packed >> all;
-        let of_class = |(before, _): &(u16, _)| u64::from(*before) <= class;
+        let of_class = |part: &RosterPart| u64::from(part.before) <= class;
         let part = self.parts.partition_point(of_class) - 1;
-        let (before, names) = self.parts[part];
+        let RosterPart { before, names, .. } = self.parts[part];
         let class = (class - u64::from(before)) << class_place(names.n_classes as u64);
         self.name(part, RawName::Packed(class | packed & ((1 << all) - 1)))
     }
@@ -431,7 +463,7 @@ impl Roster {
 
     fn named_by(&self, words: &[u32]) -> Option<AnyName> {
         let (part, words) = self.addressed(words)?;
-        let (_, names) = self.parts.get(part)?;
+        let RosterPart { names, .. } = self.parts.get(part)?;
         Some(self.name(part, (names.from_wire)(words)?))
     }
 }
@@ -487,7 +519,7 @@ impl fmt::Debug for AnyName {
 
 impl TaskName for AnyName {
     fn class(self) -> usize {
-        usize::from(self.standing.before) + (self.names.class)(self.raw)
+        usize::from(self.standing.described_before) + (self.names.class)(self.raw)
     }
 
     fn pack(self) -> Option<u64> {

@@ -55,8 +55,35 @@ pub(super) struct Urgency {
     pub highest: i64,
 }
 
-/// A space as it is asked.
-pub(super) type AskedSpace<'a, D> = (&'a dyn Behind<D>, &'static NameVtable);
+/// A space as it is asked, its names, and what it says of itself.
+pub(super) struct AskedSpace<'a, D: Datum> {
+    space: &'a dyn Behind<D>,
+    names: &'static NameVtable,
+    about: Description,
+}
+
+impl<'a, D: Datum> AskedSpace<'a, D> {
+    /// # Errors
+    /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have; those of
+    /// a recorded program have as many as it describes.
+    pub fn new(space: &'a dyn Behind<D>, names: &'static NameVtable) -> Result<Self, Error> {
+        let mut about = Description::default();
+        space.describe(&mut about);
+        match names.is_numbered || about.classes().len() == names.n_classes {
+            true => Ok(AskedSpace {
+                space,
+                names,
+                about,
+            }),
+            false => Err(ill_described(&about, names.n_classes)),
+        }
+    }
+
+    /// How many classes it describes.
+    pub fn n_classes(&self) -> usize {
+        self.about.classes().len()
+    }
+}
 
 /// The tasks of a space in which a datum begins or ends: names, and flows.
 pub(super) type Bringer = (usize, (RawName, usize));
@@ -66,15 +93,14 @@ impl Joints {
     ///
     /// # Errors
     /// [`Kind::Contradiction`] if no edge could order it after those before, or it lists far more tasks
-    /// than it counts;
-    /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have.
+    /// than it counts.
     pub fn add<D: Datum>(
         &mut self,
         spaces: &[AskedSpace<'_, D>],
         ranks: Range<u32>,
     ) -> Result<Urgency, Error> {
         let number = spaces.len() - 1;
-        let (touched, urgency) = touched((number, spaces[number]), ranks)?;
+        let (touched, urgency) = touched((number, &spaces[number]), ranks)?;
         for (slot, (store, touch)) in touched {
             let before = self.slots.entry(slot).or_default();
             if !is_ordered(before, &touch) {
@@ -148,14 +174,14 @@ fn is_ordered(before: &[Touch], after: &Touch) -> bool {
 type Touching = HashMap<SlotKey, (String, Touch)>;
 
 fn touched<D: Datum>(
-    (number, (space, names)): (usize, AskedSpace<'_, D>),
+    (number, asked): (usize, &AskedSpace<'_, D>),
     ranks: Range<u32>,
 ) -> Result<(Touching, Urgency), Error> {
-    let mut about = Description::default();
-    space.describe(&mut about);
-    if about.classes().len() != names.n_classes {
-        return Err(ill_described(&about, names.n_classes));
-    }
+    let AskedSpace {
+        space,
+        names,
+        about,
+    } = asked;
     let mut touching = Touching::new();
     let mut urgency = Urgency::default();
     for rank in ranks.map(Rank) {
@@ -247,9 +273,9 @@ fn out_of_order<D: Datum>(
 ) -> Error {
     let shown = |touch: &Touch| {
         let task = touch.bringer.or(touch.takers.first().copied());
-        let (space, names) = spaces[touch.space];
+        let AskedSpace { space, names, .. } = &spaces[touch.space];
         task.map_or(String::new(), |(task, _)| {
-            told(space, &format!("{:?}", ShownName(task, names)))
+            told(*space, &format!("{:?}", ShownName(task, names)))
         })
     };
     let (first, second) = (before.last().map_or(String::new(), shown), shown(after));

@@ -237,7 +237,8 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
     proved(space, n_ranks).map_err(Error::from)
 }
 
-/// Whether a space is right: it is not, if it panics when it is asked.
+/// Whether a space is right: it is not, if it panics when it is asked. Its tasks are told as the user knows
+/// them.
 fn proved<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Contradiction> {
     let read = told_or_panicked(|asked| read(space, n_ranks, asked));
     let read = read.unwrap_or_else(|(asked, text)| {
@@ -246,7 +247,10 @@ fn proved<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Contrad
         });
         fault(format!("{about}the space panicked: {text}"))
     });
-    read?.check()
+    let checked = read.and_then(|graph| graph.check());
+    checked.map_err(|fault| Contradiction {
+        text: space.told(fault.into()).message().into(),
+    })
 }
 
 /// What a space tells; or that it panicked: about which task it was asked, and the text.
