@@ -321,7 +321,10 @@ fn a_datum_is_held_from_the_round_that_made_it_to_the_last_that_reads_it() {
 fn a_space_that_contradicts_itself_or_needs_more_ranks_is_named() {
     let space = Cholesky::new(4, (2, 2));
     let few = Counting::of(&space, 3).count().unwrap_err().to_string();
-    assert!(few.contains("rank 3") && few.contains("3 rank(s)"), "{few}");
+    assert!(
+        few.contains("rank 3") && few.contains("there are 3 ranks"),
+        "{few}"
+    );
     let tried = |mutation: Mutation<Task>| {
         let mutant = Mutant::new(&space, &mutation);
         Counting::of(&mutant, 4).count().unwrap_err().to_string()

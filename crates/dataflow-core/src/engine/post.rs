@@ -22,6 +22,7 @@ use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace};
 use crate::trace::{TaskNumber, Track};
 use crate::wire::WireName;
+use crate::words::counted;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let n_ranks = self.abroad.as_ref().map_or(1, |abroad| abroad.n_ranks);
         if rank.0 as usize >= n_ranks || rank == self.rank {
             let text = format!(
-                "{source:?} feeds {target:?} on {rank}; this run has {n_ranks} rank(s), counted from 0, and is {}",
+                "{source:?} feeds {target:?} on {rank}; this run has {}, counted from 0, and is {}",
+                counted(n_ranks, "rank"),
                 self.rank
             );
             return self.fail(Kind::NoSuchRank, Some(target), text);

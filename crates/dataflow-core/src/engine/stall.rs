@@ -300,9 +300,9 @@ impl<T: TaskName> Stalled<'_, T> {
             found.is_some()
         });
         let (task, source, rank) = found?;
-        let n_ranks = self.n_ranks;
+        let ranks = counted(self.n_ranks, "rank");
         Some(format!(
-            "{task:?} waits for {source:?} on {rank}; this run has {n_ranks} rank(s), counted from 0"
+            "{task:?} waits for {source:?} on {rank}; this run has {ranks}, counted from 0"
         ))
     }
 }

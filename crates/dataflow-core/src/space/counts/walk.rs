@@ -12,6 +12,7 @@ use crate::rank::Rank;
 use crate::space::edges::CountedInputs;
 use crate::space::verify::{fault, room_for};
 use crate::space::{Contradiction, Description, Mode, Successors, TaskName, TaskSpace};
+use crate::words::there_are;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -306,7 +307,8 @@ fn in_order(pairs: NameTable<(u32, u32), Traffic>) -> BTreeMap<(Rank, Rank), Tra
 
 fn no_such_rank<R>(task: impl TaskName, on: Rank, n_ranks: u32) -> Result<R, Contradiction> {
     fault(format!(
-        "{task:?} is placed on {on}, or feeds a task there; counted are {n_ranks} rank(s)"
+        "{task:?} is placed on {on}, or feeds a task there ({})",
+        there_are(n_ranks, "rank")
     ))
 }
 
