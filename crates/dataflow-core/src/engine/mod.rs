@@ -264,19 +264,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
             Err(stopping(error))
         }
     };
-    let own = ended.map_err(|ordered| {
-        let own = ordered.error.clone();
-        let failure = mail.stopped_by().unwrap_or_else(|| {
-            let is_cancelled = own.kind() == Kind::Cancelled;
-            let failure = ordered.told_by(rank);
-            // Of other faults they have heard; that this rank was cancelled only its monitor knows.
-            if is_cancelled {
-                line.abort(&failure);
-            }
-            failure
-        });
-        (failure, own)
-    });
+    let own = ended.map_err(|ordered| told(ordered, rank, &*line, &mail));
     let closed = line.close(own.as_ref().err().map(|(failure, _)| failure.clone()));
     let seconds = start.elapsed().as_secs_f64();
     trace::add(&opened, mail.noted());
@@ -285,6 +273,26 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let named = |failure: &Failure| space.named_by(&failure.name).map(|task| shown(&task));
     let own = own.map(|report| Report { seconds, ..report });
     agree(closed?, own, rank, &named).map_err(|error| space.explained(error))
+}
+
+/// A failure of this rank as the ranks hear of it, or what had stopped the run before; and itself.
+#[cold]
+fn told<T: TaskName>(
+    ordered: OrderedError<T>,
+    rank: Rank,
+    line: &dyn Line,
+    mail: &Mail,
+) -> (Failure, Error) {
+    let own = ordered.error.clone();
+    let failure = mail.stopped_by().unwrap_or_else(|| {
+        let failure = ordered.told_by(rank);
+        // Of other faults they have heard; that this rank was cancelled only its monitor knows.
+        if own.kind() == Kind::Cancelled {
+            line.abort(&failure);
+        }
+        failure
+    });
+    (failure, own)
 }
 
 /// What a run across ranks answers, once it is closed: the failure that the ranks have agreed on; if that is

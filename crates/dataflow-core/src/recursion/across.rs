@@ -81,22 +81,14 @@ where
             return Err(error);
         }
     };
-    // The top was called everywhere, and counts once.
-    let top = if rank == Rank(0) { tree.top.n_calls } else { 0 };
-    let tasks = top + tree.calls.into_inner();
     let seconds = start.elapsed().as_secs_f64();
-    let value = tree.value.into_inner();
-    match value.unwrap_or_else(PoisonError::into_inner) {
-        Some(value) => Ok((
-            value,
-            Report {
-                tasks,
-                seconds,
-                ..report
-            },
-        )),
-        None => unreachable!("a run without an error has kept its value"),
-    }
+    let (value, tasks) = tree.ended();
+    let report = Report {
+        tasks,
+        seconds,
+        ..report
+    };
+    Ok((value, report))
 }
 
 /// What ranks compare of the call that they begin with: the type of the problem, and how the argument is
@@ -259,6 +251,21 @@ impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
 
     fn keep(&self, value: P::Value) {
         *held(&self.value) = Some(value);
+    }
+
+    /// After a run without an error: the value, and how many calls were made on this rank.
+    fn ended(self) -> (P::Value, u64) {
+        // The top was called everywhere, and counts once.
+        let of_top = match self.seat.rank {
+            Rank(0) => self.top.n_calls,
+            _ => 0,
+        };
+        let n_calls = of_top + self.calls.into_inner();
+        let value = self.value.into_inner();
+        match value.unwrap_or_else(PoisonError::into_inner) {
+            Some(value) => (value, n_calls),
+            None => unreachable!("a run without an error has kept its value"),
+        }
     }
 }
 

@@ -135,11 +135,8 @@ impl<P: Recursive> Top<P> {
                 Ok(Call::Fork { arguments, join }) => {
                     let (first, n) = (nodes.len(), arguments.len());
                     ways.0.extend((0..n).map(|place| (n_calls, place)));
-                    nodes.extend(
-                        arguments
-                            .into_iter()
-                            .map(|argument| Node::Open(Ok(argument))),
-                    );
+                    let children = arguments.into_iter();
+                    nodes.extend(children.map(|argument| Node::Open(Ok(argument))));
                     Node::Fork(join, first, n)
                 }
                 Err(error) => Node::Open(Err(error)),

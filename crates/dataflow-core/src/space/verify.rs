@@ -566,25 +566,7 @@ impl NumberedGraph {
                 if !fed.insert(flow) {
                     return self.two_sources(task, flow, ends);
                 }
-                let Some(known) = &self.tasks[source].listed else {
-                    return fault(format!(
-                        "{} comes from {}, which {}",
-                        self.end(task, flow),
-                        self.text(source),
-                        self.not_listed()
-                    ));
-                };
-                let edge = (source_flow, task, flow);
-                let first = known.named_outputs.partition_point(|other| *other < edge);
-                let from_it = known.named_outputs[first..].iter();
-                let named = from_it.take_while(|other| **other == edge).count();
-                if named != 1 {
-                    return fault(format!(
-                        "{} says it comes from {}, which names it {named} times among its successors",
-                        self.end(task, flow),
-                        self.end(source, source_flow),
-                    ));
-                }
+                self.check_source((task, flow), (source, source_flow))?;
             }
             for (flow, home) in &ends.taken {
                 let (mode, _) = self.flow(task, *flow)?;
@@ -598,16 +580,49 @@ impl NumberedGraph {
                     ));
                 }
             }
-            for (flow, described) in self.class(task).flows.iter().enumerate() {
-                match described.mode {
-                    Mode::Read | Mode::Update if !fed.contains(&flow) => {
-                        return fault(format!("{} has no source", self.end(task, flow)));
-                    }
-                    Mode::New if fed.contains(&flow) => {
-                        return fault(format!("{} is new but has a source", self.end(task, flow)));
-                    }
-                    _ => {}
+            self.check_fed(task, &fed)?;
+        }
+        Ok(())
+    }
+
+    /// The task at the other end of an input is listed, and names it once.
+    fn check_source(
+        &self,
+        (task, flow): (usize, usize),
+        (source, source_flow): (usize, usize),
+    ) -> Result<(), Contradiction> {
+        let Some(known) = &self.tasks[source].listed else {
+            return fault(format!(
+                "{} comes from {}, which {}",
+                self.end(task, flow),
+                self.text(source),
+                self.not_listed()
+            ));
+        };
+        let edge = (source_flow, task, flow);
+        let first = known.named_outputs.partition_point(|other| *other < edge);
+        let from_it = known.named_outputs[first..].iter();
+        match from_it.take_while(|other| **other == edge).count() {
+            1 => Ok(()),
+            named => fault(format!(
+                "{} says it comes from {}, which names it {named} times among its successors",
+                self.end(task, flow),
+                self.end(source, source_flow),
+            )),
+        }
+    }
+
+    /// The flows of a task that have a source are those that need one, or may have one.
+    fn check_fed(&self, task: usize, fed: &BTreeSet<usize>) -> Result<(), Contradiction> {
+        for (flow, described) in self.class(task).flows.iter().enumerate() {
+            match described.mode {
+                Mode::Read | Mode::Update if !fed.contains(&flow) => {
+                    return fault(format!("{} has no source", self.end(task, flow)));
                 }
+                Mode::New if fed.contains(&flow) => {
+                    return fault(format!("{} is new but has a source", self.end(task, flow)));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -673,18 +688,7 @@ impl NumberedGraph {
         let mut takers: BTreeMap<HomeOnRank<'_>, (usize, Mode)> = BTreeMap::new();
         let mut putters: BTreeMap<HomeOnRank<'_>, usize> = BTreeMap::new();
         for (task, TaskTold { on, ends, .. }) in self.listed() {
-            for (flow, home) in ends.taken.iter().chain(&ends.put) {
-                self.flow(task, *flow)?;
-                // Of several ranks the space has the stores of one only: there, indices elsewhere
-                // are names that must match, no more.
-                if self.ranks.len() == 1 && home.index >= home.length {
-                    let end = self.end(task, *flow);
-                    return fault(format!(
-                        "{end} names {home}, which has {}",
-                        counted(home.length, "slot")
-                    ));
-                }
-            }
+            self.check_slots(task, ends)?;
             for (flow, home) in &ends.taken {
                 let (mode, _) = self.flow(task, *flow)?;
                 match takers.insert((*on, home), (task, mode)) {
@@ -708,7 +712,31 @@ impl NumberedGraph {
                 }
             }
         }
-        for (slot @ (_, home), (task, mode)) in &takers {
+        self.check_filled(&takers, &putters)
+    }
+
+    /// The slots of a task exist.
+    fn check_slots(&self, task: usize, ends: &TaskEdges<usize>) -> Result<(), Contradiction> {
+        for (flow, home) in ends.taken.iter().chain(&ends.put) {
+            self.flow(task, *flow)?;
+            // Of several ranks the space has the stores of one only: there, indices elsewhere
+            // are names that must match, no more.
+            if self.ranks.len() == 1 && home.index >= home.length {
+                let end = self.end(task, *flow);
+                let slots = counted(home.length, "slot");
+                return fault(format!("{end} names {home}, which has {slots}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is taken for updating is brought back, and what is read is not replaced.
+    fn check_filled(
+        &self,
+        takers: &BTreeMap<HomeOnRank<'_>, (usize, Mode)>,
+        putters: &BTreeMap<HomeOnRank<'_>, usize>,
+    ) -> Result<(), Contradiction> {
+        for (slot @ (_, home), (task, mode)) in takers {
             let task = self.text(*task);
             match (mode, putters.get(slot)) {
                 (Mode::Update, None) => {

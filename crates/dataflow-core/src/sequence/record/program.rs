@@ -235,20 +235,8 @@ impl<'env, D: Datum> Recording<'env, D> {
         }
         let rank = self.place(accesses, on);
         let rank = rank.map_err(|text| wrong(Kind::OwnersDiffer, text))?;
-        let n_ranks = self.graph.n_ranks;
-        let is_absent = |rank: Rank| rank.0 as usize >= n_ranks;
-        let mut absent = accesses.iter();
-        if let Some(access) = absent.find(|access| is_absent(self.owner(access))) {
-            let does = match access.mode {
-                Mode::Read => "reads",
-                _ => "writes",
-            };
-            let slot = self.slot_of(access);
-            let text = format!("it {does} {slot} ({})", there_are(n_ranks, "rank"));
-            return Err(wrong(Kind::NoSuchRank, text));
-        }
-        if is_absent(rank) {
-            let text = format!("it was put on {rank} ({})", there_are(n_ranks, "rank"));
+        if let Some(does) = self.strays(accesses, rank) {
+            let text = format!("{does} ({})", there_are(self.graph.n_ranks, "rank"));
             return Err(wrong(Kind::NoSuchRank, text));
         }
         // Each datum may be fetched, by a task with one flow.
@@ -265,6 +253,22 @@ impl<'env, D: Datum> Recording<'env, D> {
         self.graph.n_numbered += 1;
         self.push(class, priority, rank, accesses, Some(body));
         Ok(())
+    }
+
+    /// What a task does with a rank that is not there, if it does: one of an access, or its own.
+    fn strays(&self, accesses: &[NamedAccess], rank: Rank) -> Option<String> {
+        let is_absent = |rank: Rank| rank.0 as usize >= self.graph.n_ranks;
+        let mut absent = accesses.iter();
+        match absent.find(|access| is_absent(self.owner(access))) {
+            Some(access) => {
+                let does = match access.mode {
+                    Mode::Read => "reads",
+                    _ => "writes",
+                };
+                Some(format!("it {does} {}", self.slot_of(access)))
+            }
+            None => is_absent(rank).then(|| format!("it was put on {rank}")),
+        }
     }
 
     /// Where a task runs; or why it cannot be there.

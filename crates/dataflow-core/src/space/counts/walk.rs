@@ -148,28 +148,9 @@ impl<S: TaskSpace> CountingWalk<'_, '_, S> {
 
     /// Counts a task, and its outputs at those who wait for them.
     fn run(&mut self, (task, way): WalkedTask<S::Task>) -> Result<(), Contradiction> {
-        let Counting { space, n_ranks, .. } = *self.asked;
+        let space = self.asked.space;
         let on = space.rank(task);
-        let cost = (self.asked.cost)(task);
-        let Some(of_rank) = self.counts.ranks.get_mut(on.0 as usize) else {
-            return no_such_rank(task, on, n_ranks);
-        };
-        of_rank.work.tasks += 1;
-        of_rank.work.cost += cost;
-        if of_rank.work.tasks > UNASKED {
-            let most = &mut self.most[on.0 as usize];
-            let most = *most.get_or_insert_with(|| space.count(on));
-            if of_rank.work.tasks > most {
-                return fault(format!(
-                    "more tasks run than the {most} that the space counts on {on}, {task:?} among them \
-                     (`verify` names the edge)"
-                ));
-            }
-        }
-        let Some(of_class) = of_rank.classes.get_mut(task.class()) else {
-            return fault(format!("{task:?} is of a class that is not described"));
-        };
-        *of_class += 1;
+        let cost = self.work(task, on)?;
         let way = CountedWork {
             tasks: way.tasks + 1,
             cost: way.cost + cost,
@@ -195,6 +176,32 @@ impl<S: TaskSpace> CountingWalk<'_, '_, S> {
             true => Ok(()),
             false => self.post(task, on),
         }
+    }
+
+    /// Counts the work of a task on its rank, and answers what it costs.
+    fn work(&mut self, task: S::Task, on: Rank) -> Result<f64, Contradiction> {
+        let Counting { space, n_ranks, .. } = *self.asked;
+        let cost = (self.asked.cost)(task);
+        let Some(of_rank) = self.counts.ranks.get_mut(on.0 as usize) else {
+            return no_such_rank(task, on, n_ranks);
+        };
+        of_rank.work.tasks += 1;
+        of_rank.work.cost += cost;
+        if of_rank.work.tasks > UNASKED {
+            let most = &mut self.most[on.0 as usize];
+            let most = *most.get_or_insert_with(|| space.count(on));
+            if of_rank.work.tasks > most {
+                return fault(format!(
+                    "more tasks run than the {most} that the space counts on {on}, {task:?} among them \
+                     (`verify` names the edge)"
+                ));
+            }
+        }
+        let Some(of_class) = of_rank.classes.get_mut(task.class()) else {
+            return fault(format!("{task:?} is of a class that is not described"));
+        };
+        *of_class += 1;
+        Ok(cost)
     }
 
     /// Counts what a task sends: one parcel for all ranks if they get the same, otherwise one for each.
