@@ -39,19 +39,8 @@ pub fn substitution<'a, T: Scalar>(
         && b.rows() == l.rows()
         && b.nb() == l.nb();
     if !fits {
-        let text = format!(
-            "right-hand sides{} of {} x {} ({:?}, tiles of {}) do not fit a factor{} of order {} \
-             ({:?}, tiles of {})",
-            b.label(),
-            b.rows(),
-            b.cols(),
-            b.structure(),
-            b.nb(),
-            l.label(),
-            l.rows(),
-            l.structure(),
-            l.nb()
-        );
+        let (b, l) = (b.laid_out(), l.laid_out());
+        let text = format!("right-hand sides{b} do not fit a factor{l}");
         return Err(LinalgError::Shape(text));
     }
     let down = TriangularOperand::lower(l);

@@ -5,9 +5,9 @@
 use super::factor::expect_regular;
 use super::pivots::{Pivots, expect_general};
 use super::reorder::Reorder;
-use crate::error::{LinalgError, MatrixLabel};
+use crate::error::LinalgError;
 use crate::kernel::{Backend, Op};
-use crate::matrix::{Layout, Structure, Tile, TiledMatrix, expect_two};
+use crate::matrix::{LaidOut, Structure, Tile, TiledMatrix, expect_two};
 use crate::product::{Substitution, TriangularOperand};
 use crate::scalar::Scalar;
 use crate::succession::run_series;
@@ -71,15 +71,13 @@ pub(super) fn expect_sides<T: Scalar>(
     lu: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    expect_fit((lu.layout(), lu.label()), (b.layout(), b.label()))?;
+    expect_fit(lu.laid_out(), b.laid_out())?;
     expect_two(("L\\U", lu), ("B", b))
 }
 
 /// Refuses factors that are not square, and right-hand sides that are not cut and spread alike.
-pub(super) fn expect_fit(
-    (lu, of_lu): (&Layout, MatrixLabel<'_>),
-    (b, of_b): (&Layout, MatrixLabel<'_>),
-) -> Result<(), LinalgError> {
+pub(super) fn expect_fit(of_lu: LaidOut<'_>, of_b: LaidOut<'_>) -> Result<(), LinalgError> {
+    let (lu, b) = (of_lu.1, of_b.1);
     let fits = lu.rows() == lu.cols()
         && b.structure() == Structure::General
         && b.rows() == lu.rows()
@@ -88,19 +86,10 @@ pub(super) fn expect_fit(
     if fits {
         return Ok(());
     }
-    Err(LinalgError::Shape(format!(
-        "right-hand sides{of_b} of {} x {} ({:?}, tiles of {}, on {}) do not fit factors{of_lu} of {} x {} \
-         (square, tiles of {}, on {}; B must be General)",
-        b.rows(),
-        b.cols(),
-        b.structure(),
-        b.nb(),
-        b.distribution(),
-        lu.rows(),
-        lu.cols(),
-        lu.nb(),
-        lu.distribution()
-    )))
+    let text = format!(
+        "right-hand sides{of_b} do not fit factors{of_lu} (which must be square, and B General)"
+    );
+    Err(LinalgError::Shape(text))
 }
 
 impl<'a, T: Scalar> Solve<'a, T> {

@@ -8,7 +8,7 @@ use crate::determinant::{Determinant, diagonal_of};
 use crate::error::{LinalgError, MatrixLabel};
 use crate::kernel::{Backend, Op};
 use crate::matrix::norm::entries;
-use crate::matrix::{Layout, TiledMatrix, expect_two};
+use crate::matrix::{LaidOut, Layout, TiledMatrix, expect_two};
 use crate::refine::{self, Bounds};
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -50,7 +50,7 @@ pub fn condition<T: Scalar>(
 ) -> Result<f64, LinalgError> {
     let column = Layout::general(lu.rows(), 1, lu.nb())?;
     let column = column.distributed(*lu.distribution(), lu.layout().rank())?;
-    expect_factors(lu, pivots, (&column, MatrixLabel(None)), on)?;
+    expect_factors(lu, pivots, LaidOut(MatrixLabel(None), &column), on)?;
     expect_norm(norm)?;
     if lu.rows() == 0 {
         return Ok(1.0);
@@ -125,7 +125,7 @@ pub fn error_bounds<T: Scalar>(
     on: &dyn Executor,
 ) -> Result<Vec<Bounds>, LinalgError> {
     refine::expect_system(a, &[b, x])?;
-    expect_factors(lu, pivots, (b.layout(), b.label()), on)?;
+    expect_factors(lu, pivots, b.laid_out(), on)?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::bounds(a, (b, x), backend, on, &mut solve)
@@ -148,7 +148,7 @@ pub fn improve<T: Scalar>(
 ) -> Result<Vec<Bounds>, LinalgError> {
     expect_two(("L\\U", lu), ("X", x))?;
     refine::expect_correctable(a, (b, x))?;
-    expect_factors(lu, pivots, (b.layout(), b.label()), on)?;
+    expect_factors(lu, pivots, b.laid_out(), on)?;
     expect_regular(lu, on)?;
     let mut solve = solver(lu, pivots, backend, on);
     refine::improve(a, (b, x), backend, on, &mut solve)
@@ -159,12 +159,12 @@ pub fn improve<T: Scalar>(
 fn expect_factors<T: Scalar>(
     lu: &TiledMatrix<T>,
     pivots: &Pivots<T>,
-    sides: (&Layout, MatrixLabel<'_>),
+    sides: LaidOut<'_>,
     on: &dyn Executor,
 ) -> Result<(), LinalgError> {
     expect_general(lu)?;
     pivots.expect_of(lu)?;
-    expect_fit((lu.layout(), lu.label()), sides)?;
+    expect_fit(lu.laid_out(), sides)?;
     match lu.n_told(on) {
         1 => pivots.expect_filled(),
         // Over ranks the run says it, on all of them.

@@ -52,5 +52,6 @@ pub(crate) use layout::column_by_column;
 pub use layout::{Layout, LayoutError, Structure};
 pub use regular::{Regular, RegularTask};
 pub use tile::{Format, Part, Tile};
+pub(crate) use tiled::LaidOut;
 pub use tiled::TiledMatrix;
 pub(crate) use tiled::{expect_numbered, expect_two};

@@ -22,6 +22,22 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+/// A matrix in errors about what fits: its name, if it was given one, its shape, and how it is cut and spread.
+#[derive(Clone, Copy)]
+pub(crate) struct LaidOut<'a>(pub MatrixLabel<'a>, pub &'a Layout);
+
+impl fmt::Display for LaidOut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LaidOut(label, layout) = self;
+        let (rows, cols, nb) = (layout.rows(), layout.cols(), layout.nb());
+        let (structure, spread) = (layout.structure(), layout.distribution());
+        write!(
+            f,
+            "{label} of {rows} x {cols} ({structure:?}, tiles of {nb}, on {spread})"
+        )
+    }
+}
+
 /// The name of a matrix that was given none.
 const UNNAMED: &str = "matrix";
 
@@ -357,6 +373,11 @@ impl<T: Scalar> TiledMatrix<T> {
     /// Its name in errors, where words about it stand before and behind.
     pub(crate) fn label(&self) -> MatrixLabel<'_> {
         MatrixLabel(self.name())
+    }
+
+    /// How it is laid out, in errors, behind a word for it.
+    pub(crate) fn laid_out(&self) -> LaidOut<'_> {
+        LaidOut(self.label(), self.layout())
     }
 
     /// The failure behind an error of a run that had it for its matrix.

@@ -222,18 +222,9 @@ pub(super) fn expect_fit<T: Scalar>(
         || b.structure() != Structure::General
         || of_a.nb() != b.nb()
     {
+        let (of_a, of_b) = (of_a.laid_out(), b.laid_out());
         return Err(LinalgError::Shape(format!(
-            "a triangle{} of {} x {} in tiles of {} does not fit {} x {}{} ({:?}, tiles of {}) from \
-             the {side:?}",
-            of_a.label(),
-            of_a.rows(),
-            of_a.cols(),
-            of_a.nb(),
-            b.rows(),
-            b.cols(),
-            b.label(),
-            b.structure(),
-            b.nb()
+            "a triangle{of_a} does not fit a matrix{of_b} from the {side:?}"
         )));
     }
     if of_a.structure() == Structure::Lower && a.triangle == Triangle::Upper {

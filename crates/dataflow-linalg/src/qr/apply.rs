@@ -15,7 +15,6 @@ use crate::scalar::Scalar;
 use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
-use dataflow_core::words::counted;
 use dataflow_core::{Report, task_names};
 
 task_names! {
@@ -109,18 +108,9 @@ impl<'a, T: Scalar> Apply<'a, T> {
             && c.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "{way:?} of a Q{} of order {} in tiles of {} on {} does not fit {} x {}{} ({:?}) \
-                 in tiles of {} on {}",
-                a.label(),
-                a.rows(),
-                a.nb(),
-                counted(a.distribution().n_ranks(), "rank"),
-                c.rows(),
-                c.cols(),
-                c.label(),
-                c.structure(),
-                c.nb(),
-                counted(c.distribution().n_ranks(), "rank")
+                "{way:?} of the Q of a factored matrix{} does not fit a matrix{}",
+                a.laid_out(),
+                c.laid_out()
             );
             return Err(LinalgError::Shape(text));
         }

@@ -93,6 +93,27 @@ pub fn arrange<T: Scalar>(
     Ok((made, report))
 }
 
+/// See [`Arrange`].
+fn sources_of(order: &[usize], nb: usize) -> Vec<Vec<u32>> {
+    let tiles_of = |lines: &[usize]| {
+        let mut tiles: Vec<u32> = lines.iter().map(|line| (line / nb) as u32).collect();
+        tiles.sort_unstable();
+        tiles.dedup();
+        tiles
+    };
+    order.chunks(nb).map(tiles_of).collect()
+}
+
+fn targets_of(sources: &[Vec<u32>]) -> Vec<Vec<(u32, usize)>> {
+    let mut targets = vec![Vec::new(); sources.len()];
+    for (target, sources) in (0..).zip(sources) {
+        for (nth, &source) in sources.iter().enumerate() {
+            targets[source as usize].push((target, nth));
+        }
+    }
+    targets
+}
+
 impl<'a, T: Scalar> Arrange<'a, T> {
     /// The space for a matrix and one of its layout, whose tiles the run makes.
     ///
@@ -113,42 +134,23 @@ impl<'a, T: Scalar> Arrange<'a, T> {
         let strange = order.iter().find(|&&line| line >= all);
         if !fits || order.len() != all || strange.is_some() {
             let text = format!(
-                "an order of {} {lines:?} with {} does not fit a matrix{} of {} x {} stored as {:?}, \
-                 and one{} of {} x {}",
+                "an order of {} {lines:?} with {} does not fit a matrix{}, and one{}",
                 order.len(),
                 strange.map_or("none too large".to_owned(), |line| format!("number {line}")),
-                a.label(),
-                a.rows(),
-                a.cols(),
-                a.structure(),
-                made.label(),
-                made.rows(),
-                made.cols()
+                a.laid_out(),
+                made.laid_out()
             );
             return Err(LinalgError::Shape(text));
         }
         expect_two(("A", a), ("what it becomes", made))?;
-        let nb = a.nb();
-        let tiles_of = |lines: &[usize]| {
-            let mut tiles: Vec<u32> = lines.iter().map(|line| (line / nb) as u32).collect();
-            tiles.sort_unstable();
-            tiles.dedup();
-            tiles
-        };
-        let sources: Vec<Vec<u32>> = order.chunks(nb).map(tiles_of).collect();
-        let mut targets = vec![Vec::new(); sources.len()];
-        for (target, sources) in (0..).zip(&sources) {
-            for (nth, &source) in sources.iter().enumerate() {
-                targets[source as usize].push((target, nth));
-            }
-        }
+        let sources = sources_of(order, a.nb());
         Ok(Arrange {
             a,
             lines,
             order,
             made,
+            targets: targets_of(&sources),
             sources,
-            targets,
         })
     }
 

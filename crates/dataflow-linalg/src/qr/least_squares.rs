@@ -106,27 +106,14 @@ pub(super) fn expect_fit<T: Scalar>(
     a: &TiledMatrix<T>,
     b: &TiledMatrix<T>,
 ) -> Result<(), LinalgError> {
-    let (of_a, of_b) = (a.distribution(), b.distribution());
     if (b.rows(), b.nb()) == (a.rows(), a.nb())
         && [a.structure(), b.structure()] == [Structure::General; 2]
-        && of_b.n_ranks() == of_a.n_ranks()
+        && b.distribution().n_ranks() == a.distribution().n_ranks()
     {
         return expect_two(("A", a), ("B", b));
     }
-    let text = format!(
-        "right-hand sides{} of {} x {} ({:?}, tiles of {}, on {of_b}) do not fit a matrix{} of {} x {} \
-         ({:?}, tiles of {}, on {of_a}; both must be General)",
-        b.label(),
-        b.rows(),
-        b.cols(),
-        b.structure(),
-        b.nb(),
-        a.label(),
-        a.rows(),
-        a.cols(),
-        a.structure(),
-        a.nb()
-    );
+    let (of_a, of_b) = (a.laid_out(), b.laid_out());
+    let text = format!("right-hand sides{of_b} do not fit a matrix{of_a} (both must be General)");
     Err(LinalgError::Shape(text))
 }
 

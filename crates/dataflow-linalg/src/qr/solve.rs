@@ -44,43 +44,22 @@ impl<'a, T: Scalar> Solve<'a, T> {
         backend: Backend,
     ) -> Result<Self, LinalgError> {
         let k = a.cols();
-        let sides = [b, x];
-        let fits = a.rows() >= k
-            && op != Op::Transpose
-            && sides.iter().all(|side| side.nb() == a.nb())
-            && sides
-                .iter()
-                .all(|side| side.structure() == Structure::General)
-            && match op {
-                Op::NoTranspose => b.rows() >= k && x.rows() == k,
-                Op::Transpose | Op::ConjTranspose => b.rows() == k && x.rows() >= k,
-            }
-            && b.cols() == x.cols()
-            && b.distribution() == x.distribution()
-            && b.distribution().n_ranks() == a.distribution().n_ranks();
-        if !fits {
-            let text = format!(
-                "R{} of {} x {} (tiles of {}, on {}) does not fit right-hand sides{} of {} x {} ({:?}, \
-                 tiles of {}, on {}) and solutions{} of {} x {} ({:?}, tiles of {}, on {}), by {op:?}",
-                a.label(),
-                a.rows(),
-                k,
-                a.nb(),
-                a.distribution(),
-                b.label(),
-                b.rows(),
-                b.cols(),
-                b.structure(),
-                b.nb(),
-                b.distribution(),
-                x.label(),
-                x.rows(),
-                x.cols(),
-                x.structure(),
-                x.nb(),
-                x.distribution()
-            );
-            return Err(LinalgError::Shape(text));
+        let (of_b, of_x) = (b.layout(), x.layout());
+        let are_cut_like_r = [of_b, of_x]
+            .iter()
+            .all(|side| (side.structure(), side.nb()) == (Structure::General, a.nb()));
+        let are_as_high = match op {
+            Op::NoTranspose => b.rows() >= k && x.rows() == k,
+            Op::ConjTranspose => b.rows() == k && x.rows() >= k,
+            Op::Transpose => false,
+        };
+        let are_alike = (of_b.cols(), of_b.distribution()) == (of_x.cols(), of_x.distribution())
+            && of_b.distribution().n_ranks() == a.distribution().n_ranks();
+        if !(a.rows() >= k && are_cut_like_r && are_as_high && are_alike) {
+            let [a, b, x] = [a, b, x].map(TiledMatrix::laid_out);
+            return Err(LinalgError::Shape(format!(
+                "R of a factored matrix{a} does not fit right-hand sides{b} and solutions{x}, by {op:?}"
+            )));
         }
         expect_two(("A", a), ("B", b))?;
         expect_two(("A", a), ("X", x))?;

@@ -170,16 +170,9 @@ pub(crate) fn expect_system<T: Scalar>(
         let alike = b.layout() == sides[0].layout();
         if n != a.cols() || !fits || !alike {
             return Err(LinalgError::Shape(format!(
-                "right-hand sides or solutions{} of {} x {} ({:?}, tiles of {}, on {}) do not fit a square \
-                 matrix{} of {n} x {} (tiles of {nb}), or each other ({} x {}, on {})",
-                b.label(),
-                b.rows(),
-                b.cols(),
-                b.structure(),
-                b.nb(),
-                b.distribution(),
-                a.label(),
-                a.cols(),
+                "right-hand sides or solutions{} do not fit a square matrix{}, or each other ({} x {}, on {})",
+                b.laid_out(),
+                a.laid_out(),
                 sides[0].rows(),
                 sides[0].cols(),
                 sides[0].distribution()

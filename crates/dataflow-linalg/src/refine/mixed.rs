@@ -289,19 +289,9 @@ fn expect_factors_of<T: Scalar>(
         }
         (Structure::Lower, None) if *factors.layout() == of_a => Ok(()),
         _ => Err(LinalgError::Shape(format!(
-            "factors of {} x {} ({:?}, tiles of {}, on {}) do not fit a matrix{} of {} x {} ({:?}, tiles of \
-             {}, on {}), or their row swaps do not",
-            factors.rows(),
-            factors.cols(),
-            factors.structure(),
-            factors.nb(),
-            factors.distribution(),
-            a.label(),
-            a.rows(),
-            a.cols(),
-            a.structure(),
-            a.nb(),
-            a.distribution()
+            "factors{} do not fit a matrix{}, or their row swaps do not",
+            factors.laid_out(),
+            a.laid_out()
         ))),
     }
 }
