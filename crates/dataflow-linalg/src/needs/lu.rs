@@ -79,53 +79,93 @@ pub fn lu_check<T: Scalar>(layout: &Layout, workers: usize) -> Needs {
 
 /// The same by [tournament](crate::lu::Factor::by_tournament), in so many groups.
 pub fn lu_tournament<T: Scalar>(layout: &Layout, groups: NonZeroU32, workers: usize) -> Needs {
-    let (groups, view) = (groups.get() as usize, MatrixView::of::<T>(layout));
-    let entrants = |k: usize| groups.min(view.mt - k);
-    let group = |entrant: usize, k: usize| (k + entrant..view.mt).step_by(groups);
-    let panel = |view: &MatrixView, k: usize| {
-        let width = layout.tile_cols(k) as u128;
-        let (mut received, mut made) = (0, 0);
-        // The tiles of a group that it gathers from other rows of ranks.
-        for entrant in (0..entrants(k)).filter(|i| view.in_row(k + i)) {
-            let elsewhere = group(entrant, k).filter(|&m| !view.in_row(m));
-            received += elsewhere
-                .map(|m| product_of([layout.tile_rows(m) as u128, width]))
-                .sum::<u128>();
+    let groups = groups.get() as usize;
+    let panel = |view: &MatrixView, k: usize| Tournament { view, groups, k }.panel();
+    let view = MatrixView::of::<T>(layout);
+    let steps = (0..view.mt.min(view.nt)).filter(|&k| view.in_col(k));
+    let largest = steps.map(|k| {
+        let view = &view;
+        Tournament { view, groups, k }.largest_stack()
+    });
+    let stacks = product_of([workers as u128, largest.max().unwrap_or(0)]);
+    by_columns::<T>(layout, workers, stacks, panel)
+}
+
+/// The tournament of a panel.
+struct Tournament<'v> {
+    view: &'v MatrixView,
+    groups: usize,
+    /// The panel.
+    k: usize,
+}
+
+impl Tournament<'_> {
+    /// How many groups have a tile.
+    fn entrants(&self) -> usize {
+        self.groups.min(self.view.mt - self.k)
+    }
+
+    /// The rows of the tiles of a group.
+    fn group(&self, entrant: usize) -> impl Iterator<Item = usize> {
+        (self.k + entrant..self.view.mt).step_by(self.groups)
+    }
+
+    /// The groups that play on this rank, if it is in the panel's column.
+    fn here(&self) -> impl Iterator<Item = usize> {
+        (0..self.entrants()).filter(|entrant| self.view.in_row(self.k + entrant))
+    }
+
+    /// Bytes of the largest stack on which a group plays here, of all its rows.
+    fn largest_stack(&self) -> u128 {
+        let bytes = |entrant| -> u128 {
+            let tiles = self.group(entrant);
+            tiles.map(|m| self.view.bytes(m, self.k)).sum()
+        };
+        self.here().map(bytes).max().unwrap_or(0)
+    }
+
+    /// Elements that a rank in the panel's column gets and makes.
+    fn panel(&self) -> [u128; 2] {
+        let &Tournament { view, k, .. } = self;
+        let width = view.layout.tile_cols(k) as u128;
+        let [received, made] = self.matches(width);
+        // For each row of ranks the winners' factors, and the rows that fall there.
+        let (factors, fallen) = (product_of([width, width]), winners(width));
+        let beside = width + 1;
+        match view.in_row(k) {
+            true => {
+                let for_rows = view.grid.p() as u128 * (factors + beside);
+                [received, made + for_rows + fallen]
+            }
+            false => [received + factors + fallen + beside, made],
         }
-        // The winners at each node of the tree, with the numbers of their rows.
-        let winners = product_of([width + 1, width]);
-        let most = entrants(k) as u32;
+    }
+
+    /// The same of the matches alone.
+    fn matches(&self, width: u128) -> [u128; 2] {
+        let &Tournament { view, k, .. } = self;
+        let elements = |m: usize| product_of([view.layout.tile_rows(m) as u128, width]);
+        // The tiles of a group that it gathers from other rows of ranks.
+        let gathered = self.here().flat_map(|entrant| self.group(entrant));
+        let elsewhere = gathered.filter(|&m| !view.in_row(m));
+        let (mut received, mut made) = (elsewhere.map(elements).sum::<u128>(), 0);
+        // The winners at each node of the tree.
+        let most = self.entrants() as u32;
         let is_here = |v: u32| view.in_row(k + first_entrant(v, most) as usize);
         for v in most.min(2)..2 * most {
             match is_here(v) {
-                true => made += winners,
-                false if v > 1 && is_here(v / 2) => received += winners,
+                true => made += winners(width),
+                false if v > 1 && is_here(v / 2) => received += winners(width),
                 false => {}
             }
         }
-        // For each row of ranks the winners' factors, and the rows that fall there.
-        let (factors, fallen) = (product_of([width, width]), winners);
-        let beside = width + 1;
-        match view.in_row(k) {
-            true => made += view.grid.p() as u128 * (factors + beside) + fallen,
-            false => received += factors + fallen + beside,
-        }
         [received, made]
-    };
-    // A group plays on a stack of all its rows.
-    let of_group = |(entrant, k): (usize, usize)| -> u128 {
-        group(entrant, k).map(|m| view.bytes(m, k)).sum()
-    };
-    let steps = (0..view.mt.min(view.nt)).filter(|&k| view.in_col(k));
-    let stacks = steps.flat_map(|k| (0..entrants(k)).map(move |entrant| (entrant, k)));
-    let here = stacks.filter(|(entrant, k)| view.in_row(k + entrant));
-    let largest = here.map(of_group).max().unwrap_or(0);
-    by_columns::<T>(
-        layout,
-        workers,
-        product_of([workers as u128, largest]),
-        panel,
-    )
+    }
+}
+
+/// Elements of the winning rows of a panel, with their numbers.
+fn winners(width: u128) -> u128 {
+    product_of([width + 1, width])
 }
 
 /// What swaps of whole rows take; `panel` tells how many elements a rank in a panel's column gets

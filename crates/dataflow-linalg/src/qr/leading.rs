@@ -389,16 +389,7 @@ impl<T: Scalar> Vectors<T> {
             if self.has_ended {
                 break;
             }
-            let mut sums = [c64::new(0.0, 0.0); 2];
-            let mut length = ScaledSum::default();
-            for part in parts {
-                let part = &part.as_slice()[col * OF_A_PART..][..OF_A_PART];
-                let its_length = value(&part[LENGTH..]);
-                let size = power_of_two(its_length);
-                sums[0] += wide(part[0]) * size * self.scale[0];
-                sums[1] += wide(part[1]) * size * self.scale[1];
-                length.add(its_length);
-            }
+            let (mut sums, mut length) = self.sum_of(parts, col);
             let column = top_of(tile, col + 1, col, &mut buffer);
             let (above, diagonal) = (&column[..col], wide(column[col]));
             for (sum, x) in sums.iter_mut().zip(&self.x) {
@@ -429,6 +420,21 @@ impl<T: Scalar> Vectors<T> {
         }
         self.scale = [1.0; 2];
         (self, None)
+    }
+
+    /// The products of both vectors with what stands above a diagonal tile in one of its columns, and how long
+    /// that is.
+    fn sum_of(&self, parts: &[&Tile<T>], col: usize) -> ([c64; 2], ScaledSum) {
+        let (mut sums, mut length) = ([c64::new(0.0, 0.0); 2], ScaledSum::default());
+        for part in parts {
+            let part = &part.as_slice()[col * OF_A_PART..][..OF_A_PART];
+            let its_length = value(&part[LENGTH..]);
+            let size = power_of_two(its_length);
+            sums[0] += wide(part[0]) * size * self.scale[0];
+            sums[1] += wide(part[1]) * size * self.scale[1];
+            length.add(its_length);
+        }
+        (sums, length)
     }
 
     /// Takes in the next column, (above, diagonal), unless it depends on those before it. `products`

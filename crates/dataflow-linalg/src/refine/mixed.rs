@@ -199,7 +199,7 @@ impl<T: Scalar> Factors<T> {
 /// Overwrites `b` by the solution X of op(A)·X = B with factors of A in the lower precision, corrected
 /// from X = 0 on.
 fn refined_with<T: Scalar>(
-    with: (&TiledMatrix<T::Lower>, Option<&Pivots<T::Lower>>),
+    with: LowerFactors<'_, T>,
     (a, op): (&TiledMatrix<T>, Op),
     b: &TiledMatrix<T>,
     backend: Backend,
@@ -233,31 +233,14 @@ fn refined_with<T: Scalar>(
             return Err(LinalgError::overflow_in(col));
         }
         // X = 0 is no solution that was tried.
-        if are_done(
-            &columns,
-            tolerance,
-            if corrections == 0 { 0.0 } else { spare },
-        ) {
+        let spare = if corrections == 0 { 0.0 } else { spare };
+        if are_done(&columns, tolerance, spare) {
             return Ok(joined(reports));
         }
         if corrections > MOST_CORRECTIONS {
             break;
         }
-        // X ← X + 2ᵉ·A⁻¹·(R/2ᵉ)
-        let (sizes, measure) = peaks(&left, on).map_err(LinalgError::Run)?;
-        let down = by_columns("shrink", &left, on, |x, col| {
-            let by = divisor(sizes[col], norm);
-            T::from_parts(x.re() / by, x.im() / by)
-        })?;
-        let (low, lower) = mapped("lower", &left, on, lower::<T>)?;
-        let solved = solve_with(with, op, &low, backend, on)?;
-        let (correction, raise) = mapped("raise", &low, on, raised::<T>)?;
-        let up = by_columns("grow", &correction, on, |x, col| {
-            let by = divisor(sizes[col], norm);
-            T::from_parts(x.re() * by, x.im() * by)
-        })?;
-        let correct = combine("correct", b, &correction, on, |x, y| x + y)?;
-        reports.extend([measure, down, lower, solved, raise, up, correct]);
+        reports.extend(correct(b, &left, (with, op, norm), backend, on)?);
         let (rest, cost) = rest(operand, &side, b, backend, on)?;
         reports.extend(cost);
         left = rest;
@@ -265,6 +248,36 @@ fn refined_with<T: Scalar>(
     Err(LinalgError::NotConverged {
         corrections: MOST_CORRECTIONS,
     })
+}
+
+/// Factors in the lower precision, and of LU the row swaps.
+type LowerFactors<'a, T> = (
+    &'a TiledMatrix<<T as Scalar>::Lower>,
+    Option<&'a Pivots<<T as Scalar>::Lower>>,
+);
+
+/// X ← X + 2ᵉ·op(A)⁻¹·(R/2ᵉ), with another e for each column of R; `norm` is that of op(A).
+fn correct<T: Scalar>(
+    x: &TiledMatrix<T>,
+    left: &TiledMatrix<T>,
+    (with, op, norm): (LowerFactors<'_, T>, Op, f64),
+    backend: Backend,
+    on: &dyn Executor,
+) -> Result<[Report; 7], LinalgError> {
+    let (sizes, measure) = peaks(left, on).map_err(LinalgError::Run)?;
+    let down = by_columns("shrink", left, on, |x, col| {
+        let by = divisor(sizes[col], norm);
+        T::from_parts(x.re() / by, x.im() / by)
+    })?;
+    let (low, lower) = mapped("lower", left, on, lower::<T>)?;
+    let solved = solve_with(with, op, &low, backend, on)?;
+    let (correction, raise) = mapped("raise", &low, on, raised::<T>)?;
+    let up = by_columns("grow", &correction, on, |x, col| {
+        let by = divisor(sizes[col], norm);
+        T::from_parts(x.re() * by, x.im() * by)
+    })?;
+    let correct = combine("correct", x, &correction, on, |x, y| x + y)?;
+    Ok([measure, down, lower, solved, raise, up, correct])
 }
 
 /// What a column of this size is divided by on its way through factors of a matrix of norm `norm`: a power
@@ -280,7 +293,7 @@ fn divisor(size: f64, norm: f64) -> f64 {
 /// Refuses factors in the lower precision of a matrix of another shape, cut or spread.
 fn expect_factors_of<T: Scalar>(
     a: &TiledMatrix<T>,
-    (factors, pivots): (&TiledMatrix<T::Lower>, Option<&Pivots<T::Lower>>),
+    (factors, pivots): LowerFactors<'_, T>,
 ) -> Result<(), LinalgError> {
     let of_a = a.layout().with_format(factors.format());
     match (a.structure(), pivots) {

@@ -302,37 +302,25 @@ impl<R: BufRead> Reader<R> {
             Field::Complex => 2,
         };
         let mut words = words(self.lines.line());
+        let mut next = |what: &'static str| words.next().ok_or(Reason::Missing(what));
         let (row, col) = match self.header.storage {
             Storage::Coordinate => (
-                index(
-                    "row",
-                    words.next().ok_or(Reason::Missing("row index"))?,
-                    rows,
-                )?,
-                index(
-                    "column",
-                    words.next().ok_or(Reason::Missing("column index"))?,
-                    cols,
-                )?,
+                index("row", next("row index")?, rows)?,
+                index("column", next("column index")?, cols)?,
             ),
             Storage::Array => self.next,
         };
         let mut value = c64::new(1.0, 0.0);
         if n_values > 0 {
-            let word = words.next().ok_or(Reason::Missing("value"))?;
-            value.re = number(word, self.header.field)?;
+            value.re = number(next("value")?, self.header.field)?;
         }
         if n_values > 1 {
-            let word = words.next().ok_or(Reason::Missing("imaginary part"))?;
-            value.im = number(word, self.header.field)?;
+            value.im = number(next("imaginary part")?, self.header.field)?;
         }
-        let expected = n_indices + n_values;
-        match words.count() {
-            0 => {}
-            more => {
-                let found = expected + more;
-                return Err(Reason::TooManyWords { found, expected });
-            }
+        let (more, expected) = (words.count(), n_indices + n_values);
+        if more > 0 {
+            let found = expected + more;
+            return Err(Reason::TooManyWords { found, expected });
         }
         if self.header.storage == Storage::Array {
             self.step_array();

@@ -247,30 +247,19 @@ impl<W: Scalar> BlockFactor<W> {
     fn of(gram: &Gram) -> Option<Self> {
         let (n, nrhs) = (gram.planes.n(), gram.planes.nrhs());
         let entry = |i, j| gram.entry::<W>(i, j);
+        // Columns of A are brought to length 1.
         let lengths: Vec<f64> = (0..n).map(|j| entry(j, j).re().sqrt()).collect();
         let over = |x: W, length: f64| W::from_parts(x.re() / length, x.im() / length);
-        let scaled = |i: usize, j: usize| over(over(entry(j, i).conj(), lengths[i]), lengths[j]);
-        let mut l = vec![W::zero(); n * n];
-        for j in 0..n {
-            l[j + j * n] = W::one();
-            for i in j + 1..n {
-                l[i + j * n] = scaled(i, j);
-            }
-        }
+        let mut l = triangle(n, Triangle::Lower, |i, j| match i == j {
+            true => W::one(),
+            false => over(over(entry(j, i).conj(), lengths[i]), lengths[j]),
+        });
         if !W::faer_potrf(MatMut::from_column_major_slice_mut(&mut l, n, n)) {
             return None;
         }
         // Rounding leaves imaginary parts, which are no part of the factor.
         (0..n).for_each(|j| l[j + j * n] = W::from_real(l[j + j * n].re()));
-        let triangle = MatRef::from_column_major_slice(&l, n, n);
-        let mut inverse = vec![W::zero(); n * n];
-        W::faer_trtri(
-            triangle,
-            MatMut::from_column_major_slice_mut(&mut inverse, n, n),
-        );
-        let squares = inverse.iter().map(|x| x.re() * x.re() + x.im() * x.im());
-        let inverse_norm = squares.sum::<f64>().sqrt();
-        // Qᴴ·B = L⁻¹·Aᴴ·B, with columns of A of length 1
+        // Qᴴ·B = L⁻¹·Aᴴ·B
         let mut c = Vec::with_capacity(n * nrhs);
         for side in n..n + nrhs {
             for (i, &length) in lengths.iter().enumerate() {
@@ -279,37 +268,26 @@ impl<W: Scalar> BlockFactor<W> {
         }
         let lower = (Triangle::Lower, Diagonal::NonUnit);
         let columns = MatMut::from_column_major_slice_mut(&mut c, n, nrhs);
-        W::faer_trsm_op(Side::Left, Op::NoTranspose, lower, triangle, columns);
-        let entry = |i: usize, j: usize| l[j + i * n].conj() * W::from_real(lengths[j]);
-        let mut r = vec![W::zero(); n * n];
-        for j in 0..n {
-            for i in 0..=j {
-                r[i + j * n] = entry(i, j);
-            }
-        }
+        let factor = MatRef::from_column_major_slice(&l, n, n);
+        W::faer_trsm_op(Side::Left, Op::NoTranspose, lower, factor, columns);
         Some(BlockFactor {
             n,
-            r,
+            r: triangle(n, Triangle::Upper, |i, j| {
+                l[j + i * n].conj() * W::from_real(lengths[j])
+            }),
             c,
-            inverse_norm,
+            inverse_norm: inverse_norm(factor),
         })
     }
 
     /// R of this and of the factor that its rows were divided by.
-    fn times(mut self, first: &BlockFactor<W>) -> Self {
+    fn times(self, first: &BlockFactor<W>) -> Self {
         let n = self.n;
-        let product = |i: usize, j: usize| {
+        let r = triangle(n, Triangle::Upper, |i, j| {
             let terms = (i..=j).map(|k| self.r[i + k * n] * first.r[k + j * n]);
             terms.fold(W::zero(), |sum, term| sum + term)
-        };
-        let mut r = vec![W::zero(); n * n];
-        for j in 0..n {
-            for i in 0..=j {
-                r[i + j * n] = product(i, j);
-            }
-        }
-        self.r = r;
-        self
+        });
+        BlockFactor { r, ..self }
     }
 
     /// A ← A·R⁻¹ in the rows of a strip down to `end`: m·n² flops.
@@ -373,6 +351,28 @@ impl<W: Scalar> BlockFactor<W> {
             T::from_parts(entry.re(), entry.im())
         })
     }
+}
+
+/// A triangle of order n, column-major, with zeros beside it.
+fn triangle<W: Scalar>(n: usize, which: Triangle, entry: impl Fn(usize, usize) -> W) -> Vec<W> {
+    let mut elements = vec![W::zero(); n * n];
+    for j in 0..n {
+        let rows = match which {
+            Triangle::Lower => j..n,
+            Triangle::Upper => 0..j + 1,
+        };
+        rows.for_each(|i| elements[i + j * n] = entry(i, j));
+    }
+    elements
+}
+
+/// ‖L⁻¹‖, in the Frobenius norm.
+fn inverse_norm<W: Scalar>(l: MatRef<'_, W>) -> f64 {
+    let n = l.nrows();
+    let mut inverse = vec![W::zero(); n * n];
+    W::faer_trtri(l, MatMut::from_column_major_slice_mut(&mut inverse, n, n));
+    let squares = inverse.iter().map(|x| x.re() * x.re() + x.im() * x.im());
+    squares.sum::<f64>().sqrt()
 }
 
 /// Rows that are divided at a time: a column of them in registers.
