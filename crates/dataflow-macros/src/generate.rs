@@ -7,13 +7,13 @@ mod places;
 mod tasks;
 
 use crate::lower::{Lowered, plain};
-use crate::parse::{Item, Space, Statement};
+use crate::parse::{Access, Item, Space, Statement};
 use analysed::Analysed;
 use dataflow_affine::{Derived, Mode};
 use formula::used;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
-use syn::{Error, FnArg, Result};
+use syn::{Error, FnArg, ImplItemFn, Result};
 
 pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
     let analysed = Analysed {
@@ -40,30 +40,7 @@ pub fn hollow(space: &Space) -> TokenStream {
         datum,
         ..
     } = space;
-    let mut written = Vec::new();
-    statements(&space.items, &mut written);
-    let mut known: Vec<&Ident> = Vec::new();
-    let classes = written.into_iter().filter(|s| {
-        let fresh = !known.contains(&&s.name);
-        known.push(&s.name);
-        fresh
-    });
-    let mut classes: Vec<_> = classes
-        .map(
-            |Statement {
-                 name, parameters, ..
-             }| {
-                // One that is written twice is told already.
-                let twice = |at: usize| parameters[..at].contains(&parameters[at]);
-                let once = (0..parameters.len()).filter(|&at| !twice(at));
-                let once = once.map(|at| &parameters[at]);
-                quote_spanned!(*site=> #name { #(#once),* })
-            },
-        )
-        .collect();
-    if classes.is_empty() {
-        classes.push(quote_spanned!(*site=> Unread {}));
-    }
+    let classes = hollow_classes(space);
     let (start, _, end) = generics.split_for_impl();
     quote_spanned! {*site=>
         #root::task_names! { #visibility enum #task { #(#classes),* } }
@@ -94,6 +71,28 @@ pub fn hollow(space: &Space) -> TokenStream {
             }
         }
     }
+}
+
+/// The classes of its tasks. Names that are written twice are told already.
+fn hollow_classes(space: &Space) -> Vec<TokenStream> {
+    let (mut written, mut known) = (Vec::new(), Vec::new());
+    statements(&space.items, &mut written);
+    let mut classes = Vec::new();
+    for statement in written {
+        let (name, parameters) = (&statement.name, &statement.parameters);
+        if known.contains(&name) {
+            continue;
+        }
+        known.push(name);
+        let is_first = |at: &usize| !parameters[..*at].contains(&parameters[*at]);
+        let once = (0..parameters.len()).filter(is_first);
+        let once = once.map(|at| &parameters[at]);
+        classes.push(quote_spanned!(space.site=> #name { #(#once),* }));
+    }
+    if classes.is_empty() {
+        classes.push(quote_spanned!(space.site=> Unread {}));
+    }
+    classes
 }
 
 /// All statements, in the order of the text.
@@ -199,17 +198,7 @@ impl Analysed<'_> {
             functions,
             ..
         } = self.space;
-        for function in functions {
-            let name = &function.sig.ident;
-            if !ADDED_TO.iter().chain(&INSTEAD).any(|known| name == known) {
-                let text = format!(
-                    "`{name}` is not written here: the macro makes it, or it belongs into an `impl` of the \
-                     type's own (here may stand {})",
-                    [&ADDED_TO[..], &INSTEAD].concat().join(", ")
-                );
-                return Err(Error::new(name.span(), text));
-            }
-        }
+        self.expect_known()?;
         self.expect_plain()?;
         let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
         let mut parts = vec![
@@ -267,6 +256,22 @@ impl Analysed<'_> {
         name.filter(|_| !self.family(number, at).is_order)
     }
 
+    /// All functions that are written are those that may be.
+    fn expect_known(&self) -> Result<()> {
+        for function in &self.space.functions {
+            let name = &function.sig.ident;
+            if !ADDED_TO.iter().chain(&INSTEAD).any(|known| name == known) {
+                let text = format!(
+                    "`{name}` is not written here: the macro makes it, or it belongs into an `impl` of the \
+                     type's own (here may stand {})",
+                    [&ADDED_TO[..], &INSTEAD].concat().join(", ")
+                );
+                return Err(Error::new(name.span(), text));
+            }
+        }
+        Ok(())
+    }
+
     /// The functions to which is added are written without generics, for their heads are the macro's.
     fn expect_plain(&self) -> Result<()> {
         for function in ADDED_TO.iter().filter_map(|name| self.written(name)) {
@@ -291,48 +296,13 @@ impl Analysed<'_> {
         let written = self.written("describe");
         let about = Ident::new("about", site);
         let rest = match written {
-            Some(function) => {
-                let (statements, argument) = (&function.block.stmts, function.sig.inputs.last());
-                let called = argument.and_then(|argument| match argument {
-                    FnArg::Typed(argument) => Some(&argument.pat),
-                    FnArg::Receiver(_) => None,
-                });
-                // Below, where it hides a parameter of this name, as it does in what is written.
-                let called =
-                    called.filter(|pattern| about != pattern.to_token_stream().to_string());
-                let called = called.map(|pattern| quote_spanned!(site=> let #pattern = #about;));
-                quote_spanned!(site=> #called #(#statements)*)
-            }
-            None => {
-                let name = self.space_name();
-                let parameters = self.space.parameters.iter();
-                let parameters = parameters.map(|parameter| {
-                    let (name, value) = (plain(&parameter.name), &parameter.name);
-                    quote_spanned!(site=> #about.parameter(#name, #value);)
-                });
-                quote_spanned!(site=> #about.name(#name); #(#parameters)*)
-            }
+            Some(function) => self.as_written(function, &about),
+            None => self.name_and_parameters(&about),
         };
         let classes = self.statements().map(|(number, statement, _)| {
             let name = plain(&statement.name);
-            let flows = self.flows(number).into_iter().map(|at| {
-                let access = &statement.accesses[at];
-                let family = self.family(number, at);
-                let method = match access.mode.to_string().as_str() {
-                    _ if family.is_order => "order",
-                    "read" | "give" => "read",
-                    "optional" if family.home.is_some() => "read",
-                    "optional" => "optional",
-                    "update" => "update",
-                    _ => "new_flow",
-                };
-                let method = Ident::new(method, site);
-                let flow = self.lowered.program.access(number, at);
-                let flow = flow.trim_start_matches('_');
-                let kind = family.kind.as_ref();
-                let kind = kind.map(|kind| quote_spanned!(site=> .of(#kind)));
-                quote_spanned!(site=> .#method(#flow) #kind)
-            });
+            let flows = self.flows(number).into_iter();
+            let flows = flows.map(|at| self.described_flow(number, &statement.accesses[at], at));
             quote_spanned!(site=> #about.class(#name) #(#flows)*;)
         });
         let ranks = self.ranks()?;
@@ -353,6 +323,48 @@ impl Analysed<'_> {
         })
     }
 
+    /// The statements of a function that is completed; its last argument is `about`.
+    fn as_written(&self, function: &ImplItemFn, about: &Ident) -> TokenStream {
+        let site = self.space.site;
+        let (statements, argument) = (&function.block.stmts, function.sig.inputs.last());
+        let called = argument.and_then(|argument| match argument {
+            FnArg::Typed(argument) => Some(&argument.pat),
+            FnArg::Receiver(_) => None,
+        });
+        // Below, where it hides a parameter of this name, as it does in what is written.
+        let called = called.filter(|pattern| about != &pattern.to_token_stream().to_string());
+        let called = called.map(|pattern| quote_spanned!(site=> let #pattern = #about;));
+        quote_spanned!(site=> #called #(#statements)*)
+    }
+
+    fn name_and_parameters(&self, about: &Ident) -> TokenStream {
+        let (site, name) = (self.space.site, self.space_name());
+        let parameters = self.space.parameters.iter().map(|parameter| {
+            let (name, value) = (plain(&parameter.name), &parameter.name);
+            quote_spanned!(site=> #about.parameter(#name, #value);)
+        });
+        quote_spanned!(site=> #about.name(#name); #(#parameters)*)
+    }
+
+    /// The call that describes the flow of an access.
+    fn described_flow(&self, number: usize, access: &Access, at: usize) -> TokenStream {
+        let (site, family) = (self.space.site, self.family(number, at));
+        let method = match access.mode.to_string().as_str() {
+            _ if family.is_order => "order",
+            "read" | "give" => "read",
+            "optional" if family.home.is_some() => "read",
+            "optional" => "optional",
+            "update" => "update",
+            _ => "new_flow",
+        };
+        let method = Ident::new(method, site);
+        let flow = self.lowered.program.access(number, at);
+        let flow = flow.trim_start_matches('_');
+        let kind = family.kind.as_ref();
+        let kind = kind.map(|kind| quote_spanned!(site=> .of(#kind)));
+        quote_spanned!(site=> .#method(#flow) #kind)
+    }
+
     /// The name of the type in lower case, with underscores.
     fn space_name(&self) -> String {
         let name = match &self.space.of {
@@ -369,37 +381,36 @@ impl Analysed<'_> {
         snake
     }
 
+    /// Gives the data that a body names their names.
+    fn lends(&self, number: usize, derived: &dataflow_affine::Statement) -> TokenStream {
+        let (site, flows) = (self.space.site, self.flows(number));
+        let name = |at: usize| self.lent(number, at);
+        let named = flows.iter().any(|&at| name(at).is_some());
+        let nothing = Ident::new("_", site);
+        let slots = flows.iter().map(|&at| name(at).unwrap_or(&nothing));
+        let slots = named.then(|| quote_spanned!(site=> let [#(#slots),*] = flows.slots();));
+        let taken = flows.iter().filter_map(|&at| {
+            let name = name(at)?;
+            let method = match derived.accesses[at].mode {
+                Mode::Read | Mode::Give => format_ident!("read", span = site),
+                Mode::Optional => format_ident!("get", span = site),
+                Mode::Update => format_ident!("update", span = site),
+                Mode::New => return None,
+            };
+            Some(quote_spanned!(site=> let #name = #name.#method();))
+        });
+        quote_spanned!(site=> #slots #(#taken)*)
+    }
+
     fn run(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
-        let arms: Vec<TokenStream> = self
-            .statements()
-            .map(|(number, statement, derived)| {
-                let flows = self.flows(number);
-                let name = |at: usize| self.lent(number, at);
-                let named = flows.iter().any(|&at| name(at).is_some());
-                let nothing = Ident::new("_", site);
-                let slots: Vec<&Ident> = flows
-                    .iter()
-                    .map(|&at| name(at).unwrap_or(&nothing))
-                    .collect();
-                let taken = flows.iter().filter_map(|&at| {
-                    let name = name(at)?;
-                    let method = match derived.accesses[at].mode {
-                        Mode::Read | Mode::Give => format_ident!("read", span = site),
-                        Mode::Optional => format_ident!("get", span = site),
-                        Mode::Update => format_ident!("update", span = site),
-                        Mode::New => return None,
-                    };
-                    Some(quote_spanned!(site=> let #name = #name.#method();))
-                });
-                let slots =
-                    named.then(|| quote_spanned!(site=> let [#(#slots),*] = flows.slots();));
-                let body = &statement.body;
-                let body = quote_spanned!(site=> #slots #(#taken)* #body);
-                let pattern = self.pattern(statement, &body);
-                quote_spanned!(site=> #pattern => { #body })
-            })
-            .collect();
+        let arms = self.statements().map(|(number, statement, derived)| {
+            let (lent, body) = (self.lends(number, derived), &statement.body);
+            let body = quote_spanned!(site=> #lent #body);
+            let pattern = self.pattern(statement, &body);
+            quote_spanned!(site=> #pattern => { #body })
+        });
+        let arms: Vec<TokenStream> = arms.collect();
         let lets = self.lets(&arms.iter().cloned().collect());
         let allow = quote_spanned!(site=> #[allow(unused_variables, clippy::unused_unit, clippy::needless_return)]);
         Ok(quote_spanned! {site=>

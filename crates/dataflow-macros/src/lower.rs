@@ -5,7 +5,7 @@ use dataflow_affine::{Affine, Condition, Mode, Program, System, Var, disjoint};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{BinOp, Error, Expr, Ident, Lit, RangeLimits, Result, UnOp};
+use syn::{BinOp, Error, Expr, ExprBinary, ExprPath, Ident, Lit, RangeLimits, Result, UnOp};
 
 /// The program, and what of the text each part of it was.
 pub struct Lowered<'s> {
@@ -208,60 +208,15 @@ impl<'s> Lowered<'s> {
     }
 
     fn statement(&mut self, space: &Space, of: &'s Statement, scope: &NamesInScope) -> Result<()> {
-        let loops: Vec<&Ident> = scope[self.parameters.len()..]
-            .iter()
-            .map(|s| &s.0)
-            .collect();
-        let mut shown = Vec::new();
-        for parameter in &of.parameters {
-            match loops.iter().position(|var| *var == parameter) {
-                Some(at) if !shown.contains(&at) => shown.push(at),
-                _ => return Err(wrong_parameters(of, parameter, &loops)),
-            }
-        }
-        if shown.len() != loops.len() {
-            return Err(wrong_parameters(of, &of.name, &loops));
-        }
+        let loops = scope[self.parameters.len()..].iter();
+        let shown = loops_shown(of, &loops.map(|s| &s.0).collect::<Vec<_>>())?;
         expect_own_names(of)?;
         let mut accesses = Vec::new();
         for access in &of.accesses {
-            let class = access.is_flow.then_some(&of.name);
-            let is_its = |f: &Family| f.name == access.family && f.class.as_ref() == class;
-            let Some(family) = space.families.iter().position(is_its) else {
-                let name = &access.family;
-                let text =
-                    format!("no data are called `{name}`: declare them, `data {name}[i] …;`");
-                return Err(Error::new(name.span(), text));
-            };
-            let declared = &space.families[family];
-            if access.subscripts.len() != declared.subscripts.len() {
-                let (n, own) = (declared.subscripts.len(), access.subscripts.len());
-                let text = format!("`{}` has {n} subscripts, this one {own}", declared.name);
-                return Err(Error::new_spanned(&access.element, text));
-            }
-            if access.mode == "new"
-                && access.name.is_none()
-                && !declared.is_order
-                && of.body.is_some()
-            {
-                let element = access.shown();
-                let text = format!(
-                    "this body cannot make `{element}`: name it, `new made = {element}`, and `put` it"
-                );
-                return Err(Error::new_spanned(&access.element, text));
-            }
-            let mode = match access.mode.to_string().as_str() {
-                "read" | "optional" if declared.is_order => Mode::Optional,
-                "read" => Mode::Read,
-                "optional" => Mode::Optional,
-                "update" | "order" => Mode::Update,
-                "give" => Mode::Give,
-                _ => Mode::New,
-            };
-            let subscripts = access
-                .subscripts
-                .iter()
-                .map(|e| affine(e, scope, "subscript"));
+            let family = family(space, of, access)?;
+            let mode = access_mode(of, access, &space.families[family])?;
+            let subscripts = access.subscripts.iter();
+            let subscripts = subscripts.map(|e| affine(e, scope, "subscript"));
             accesses.push((mode, family, subscripts.collect::<Result<Vec<_>>>()?));
         }
         let parts: Vec<_> = accesses.iter().map(|(m, f, s)| (*m, *f, &s[..])).collect();
@@ -271,6 +226,58 @@ impl<'s> Lowered<'s> {
         self.statements.push(of);
         Ok(())
     }
+}
+
+/// Which of the loops around a statement each of its parameters is: it names all of them.
+fn loops_shown(of: &Statement, loops: &[&Ident]) -> Result<Vec<usize>> {
+    let mut shown = Vec::new();
+    for parameter in &of.parameters {
+        match loops.iter().position(|var| *var == parameter) {
+            Some(at) if !shown.contains(&at) => shown.push(at),
+            _ => return Err(wrong_parameters(of, parameter, loops)),
+        }
+    }
+    match shown.len() == loops.len() {
+        true => Ok(shown),
+        false => Err(wrong_parameters(of, &of.name, loops)),
+    }
+}
+
+/// The family of data that a statement accesses.
+fn family(space: &Space, of: &Statement, access: &Access) -> Result<usize> {
+    let class = access.is_flow.then_some(&of.name);
+    let is_its = |f: &Family| f.name == access.family && f.class.as_ref() == class;
+    let Some(family) = space.families.iter().position(is_its) else {
+        let name = &access.family;
+        let text = format!("no data are called `{name}`: declare them, `data {name}[i] …;`");
+        return Err(Error::new(name.span(), text));
+    };
+    let declared = &space.families[family];
+    let (n, own) = (declared.subscripts.len(), access.subscripts.len());
+    if own != n {
+        let text = format!("`{}` has {n} subscripts, this one {own}", declared.name);
+        return Err(Error::new_spanned(&access.element, text));
+    }
+    Ok(family)
+}
+
+fn access_mode(of: &Statement, access: &Access, declared: &Family) -> Result<Mode> {
+    let is_named = access.name.is_some() || declared.is_order;
+    if access.mode == "new" && !is_named && of.body.is_some() {
+        let element = access.shown();
+        let text = format!(
+            "this body cannot make `{element}`: name it, `new made = {element}`, and `put` it"
+        );
+        return Err(Error::new_spanned(&access.element, text));
+    }
+    Ok(match access.mode.to_string().as_str() {
+        "read" | "optional" if declared.is_order => Mode::Optional,
+        "read" => Mode::Read,
+        "optional" => Mode::Optional,
+        "update" | "order" => Mode::Update,
+        "give" => Mode::Give,
+        _ => Mode::New,
+    })
 }
 
 impl Lowered<'_> {
@@ -632,49 +639,21 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
             },
             _ => Err(not_affine(e, what, "is no integer")),
         },
-        Expr::Path(path) => {
-            let name = path.path.get_ident();
-            let found = name.and_then(|name| scope.iter().rev().find(|(own, _)| own == name));
-            match found {
-                Some((_, var)) => Ok(Affine::from(*var)),
-                None if name.is_none() => {
-                    let path = path.to_token_stream();
-                    let name = path.to_string().replace(' ', "");
-                    let text = format!(
-                        "`{name}` is looked up: name it as a parameter of the space, `let n = {name};`"
-                    );
-                    Err(Error::new_spanned(path, text))
-                }
-                None => {
-                    let name = path.to_token_stream();
-                    let text = format!(
-                        "`{name}` is neither a parameter of the space (`let {name} = self.{name};`) nor \
-                         the variable of a loop around"
-                    );
-                    Err(Error::new_spanned(path, text))
-                }
-            }
-        }
+        Expr::Path(path) => variable(path, scope),
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
             Ok(-affine(&unary.expr, scope, what)?)
         }
-        Expr::Binary(binary) => {
-            let sides = || -> Result<(Affine, Affine)> {
-                let left = affine(&binary.left, scope, what)?;
-                Ok((left, affine(&binary.right, scope, what)?))
-            };
-            match binary.op {
-                BinOp::Add(_) => sides().map(|(a, b)| a + b),
-                BinOp::Sub(_) => sides().map(|(a, b)| a - b),
-                BinOp::Mul(_) => match sides()? {
-                    (a, b) if a.terms().is_empty() => times(e, &b, a.constant(), what),
-                    (a, b) if b.terms().is_empty() => times(e, &a, b.constant(), what),
-                    _ => Err(not_affine(e, what, "multiplies two variables")),
-                },
-                BinOp::Div(_) | BinOp::Rem(_) => Err(not_affine(e, what, "divides")),
-                _ => Err(not_affine(e, what, "is no sum")),
-            }
-        }
+        Expr::Binary(binary) => match binary.op {
+            BinOp::Add(_) => sides(binary, scope, what).map(|(a, b)| a + b),
+            BinOp::Sub(_) => sides(binary, scope, what).map(|(a, b)| a - b),
+            BinOp::Mul(_) => match sides(binary, scope, what)? {
+                (a, b) if a.terms().is_empty() => times(e, &b, a.constant(), what),
+                (a, b) if b.terms().is_empty() => times(e, &a, b.constant(), what),
+                _ => Err(not_affine(e, what, "multiplies two variables")),
+            },
+            BinOp::Div(_) | BinOp::Rem(_) => Err(not_affine(e, what, "divides")),
+            _ => Err(not_affine(e, what, "is no sum")),
+        },
         Expr::MethodCall(call) if call.method == "min" || call.method == "max" => {
             Err(not_affine(e, what, "takes one of two"))
         }
@@ -684,6 +663,32 @@ fn affine(e: &Expr, scope: &NamesInScope, what: &str) -> Result<Affine> {
         Expr::Cast(_) => Err(not_affine(e, what, "casts")),
         _ => Err(not_affine(e, what, "is no sum")),
     }
+}
+
+/// Both sides of an operation or a comparison.
+fn sides(binary: &ExprBinary, scope: &NamesInScope, what: &str) -> Result<(Affine, Affine)> {
+    let left = affine(&binary.left, scope, what)?;
+    Ok((left, affine(&binary.right, scope, what)?))
+}
+
+/// A parameter of the space or the variable of a loop.
+fn variable(path: &ExprPath, scope: &NamesInScope) -> Result<Affine> {
+    let name = path.path.get_ident();
+    let found = name.and_then(|name| scope.iter().rev().find(|(own, _)| own == name));
+    if let Some((_, var)) = found {
+        return Ok(Affine::from(*var));
+    }
+    let shown = path.to_token_stream().to_string().replace(' ', "");
+    let text = match name {
+        Some(_) => format!(
+            "`{shown}` is neither a parameter of the space (`let {shown} = self.{shown};`) nor the \
+             variable of a loop around"
+        ),
+        None => format!(
+            "`{shown}` is looked up: name it as a parameter of the space, `let n = {shown};`"
+        ),
+    };
+    Err(Error::new_spanned(path, text))
 }
 
 fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
@@ -733,18 +738,9 @@ fn alternatives(
             Expr::Unary(unary) if matches!(unary.op, UnOp::Not(_)) => {
                 alternatives(&unary.expr, scope, known, !positive)
             }
-            other => {
-                let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
-                Err(Error::new_spanned(other, text))
-            }
+            other => Err(no_condition(other)),
         };
     };
-    let sides = || -> Result<(Affine, Affine)> {
-        let left = affine(&binary.left, scope, "side of a condition")?;
-        Ok((left, affine(&binary.right, scope, "side of a condition")?))
-    };
-    let at_most = |a: &Affine, b: &Affine| vec![System::new([b.clone() - a.clone()])];
-    let less = |a: &Affine, b: &Affine| vec![System::new([b.clone() - a.clone() - 1])];
     match (binary.op, positive) {
         (BinOp::And(_), true) | (BinOp::Or(_), false) => {
             let left = alternatives(&binary.left, scope, known, positive)?;
@@ -763,22 +759,32 @@ fn alternatives(
             either.extend(alternatives(&binary.right, scope, known, positive)?);
             Ok(either)
         }
-        (BinOp::Lt(_), true) | (BinOp::Ge(_), false) => sides().map(|(a, b)| less(&a, &b)),
-        (BinOp::Gt(_), true) | (BinOp::Le(_), false) => sides().map(|(a, b)| less(&b, &a)),
-        (BinOp::Le(_), true) | (BinOp::Gt(_), false) => sides().map(|(a, b)| at_most(&a, &b)),
-        (BinOp::Ge(_), true) | (BinOp::Lt(_), false) => sides().map(|(a, b)| at_most(&b, &a)),
-        (BinOp::Eq(_), true) | (BinOp::Ne(_), false) => {
-            sides().map(|(a, b)| vec![dataflow_affine::equation(&a, &b)])
-        }
-        (BinOp::Ne(_), true) | (BinOp::Eq(_), false) => {
-            let (a, b) = sides()?;
-            Ok([less(&a, &b), less(&b, &a)].concat())
-        }
-        _ => {
-            let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
-            Err(Error::new_spanned(binary, text))
-        }
+        _ => compared(binary, scope, positive),
     }
+}
+
+/// What one comparison says, or what holds where it does not.
+fn compared(binary: &ExprBinary, scope: &NamesInScope, positive: bool) -> Result<Vec<System>> {
+    use BinOp::{Eq, Ge, Gt, Le, Lt, Ne};
+    if !matches!(binary.op, Eq(_) | Ge(_) | Gt(_) | Le(_) | Lt(_) | Ne(_)) {
+        return Err(no_condition(binary));
+    }
+    let (a, b) = sides(binary, scope, "side of a condition")?;
+    let at_most = |a: &Affine, b: &Affine| System::new([b.clone() - a.clone()]);
+    let less = |a: &Affine, b: &Affine| System::new([b.clone() - a.clone() - 1]);
+    Ok(match (binary.op, positive) {
+        (Lt(_), true) | (Ge(_), false) => vec![less(&a, &b)],
+        (Gt(_), true) | (Le(_), false) => vec![less(&b, &a)],
+        (Le(_), true) | (Gt(_), false) => vec![at_most(&a, &b)],
+        (Ge(_), true) | (Lt(_), false) => vec![at_most(&b, &a)],
+        (Eq(_), true) | (Ne(_), false) => vec![dataflow_affine::equation(&a, &b)],
+        _ => vec![less(&a, &b), less(&b, &a)],
+    })
+}
+
+fn no_condition(e: &impl ToTokens) -> Error {
+    let text = "a condition compares affine expressions: `m > k + 1 && n != k`";
+    Error::new_spanned(e, text)
 }
 
 #[cfg(test)]

@@ -673,22 +673,44 @@ fn ended(input: ParseStream, last: &TokenStream, name: &Ident) -> Result<Token![
     }
 }
 
+fn no_access(mode: &Ident) -> Error {
+    let instead = match &*mode.to_string() {
+        "write" => " (`write` of sequences is `update` here, or `new` where nothing was before)",
+        "in" => " (it is `read` here)",
+        "inout" => " (it is `update` here)",
+        "out" => " (it is `new` here, or `update` where something was before)",
+        _ => "",
+    };
+    let text = format!(
+        "`{mode}` is no access{instead}: a task can `read`, `update`, make `new`, `give` or read `optional` \
+         data, be in an `order`, be placed `on` a rank and have a `priority`"
+    );
+    Error::new(mode.span(), text)
+}
+
+/// An access of a flow without subscripts, and what kind its data are of, if that is said.
+fn flow(mode: Ident, name: Ident, input: ParseStream) -> Result<Access> {
+    let kind = match is_word(input, &["of"]) {
+        true => {
+            input.parse::<Ident>()?;
+            Some(input.parse()?)
+        }
+        false => None,
+    };
+    Ok(Access {
+        mode,
+        element: name.to_token_stream(),
+        name: Some(name.clone()),
+        family: name,
+        subscripts: Vec::new(),
+        is_flow: true,
+        kind,
+    })
+}
+
 fn access(mode: Ident, input: ParseStream) -> Result<Access> {
     if !MODES.iter().any(|known| mode == known) {
-        let instead = match &*mode.to_string() {
-            "write" => {
-                " (`write` of sequences is `update` here, or `new` where nothing was before)"
-            }
-            "in" => " (it is `read` here)",
-            "inout" => " (it is `update` here)",
-            "out" => " (it is `new` here, or `update` where something was before)",
-            _ => "",
-        };
-        let text = format!(
-            "`{mode}` is no access{instead}: a task can `read`, `update`, make `new`, `give` or read `optional` \
-             data, be in an `order`, be placed `on` a rank and have a `priority`"
-        );
-        return Err(Error::new(mode.span(), text));
+        return Err(no_access(&mode));
     }
     let first: Ident = input.parse()?;
     let is_named = input.peek(Token![=]) && !input.peek(Token![=>]);
@@ -700,22 +722,7 @@ fn access(mode: Ident, input: ParseStream) -> Result<Access> {
         return Err(Error::new(first.span(), text));
     }
     if !is_named && !input.peek(token::Bracket) {
-        let kind = match is_word(input, &["of"]) {
-            true => {
-                input.parse::<Ident>()?;
-                Some(input.parse()?)
-            }
-            false => None,
-        };
-        return Ok(Access {
-            mode,
-            element: first.to_token_stream(),
-            name: Some(first.clone()),
-            family: first,
-            subscripts: Vec::new(),
-            is_flow: true,
-            kind,
-        });
+        return flow(mode, first, input);
     }
     let (name, family) = match input.parse::<Option<Token![=]>>()? {
         Some(_) => (Some(first), input.parse()?),

@@ -510,60 +510,70 @@ impl Analysed<'_> {
     /// of lengths of loops. What no rank could list is not listed.
     pub(super) fn count(&self) -> Result<TokenStream> {
         let (root, site) = (&self.space.root, self.space.site);
-        // Whether a rank has all tasks; `None`: they are not dealt out.
-        let mut alone: Option<Vec<TokenStream>> = Some(Vec::new());
-        for (number, ..) in self.statements().filter(|_| self.has_ranks()) {
-            alone = alone.zip(self.dealt(number)?).map(|(mut alone, dealt)| {
-                for (_, _, places) in dealt {
-                    let one = quote_spanned!(site=> #places == 1);
-                    if alone.iter().all(|own| own.to_string() != one.to_string()) {
-                        alone.push(one);
-                    }
-                }
-                alone
-            });
-        }
-        let mut whole: Option<Polynomial> = Some(Polynomial::default());
-        for (_, _, derived) in self.statements() {
-            let own = count(&self.lowered.program, derived).ok().flatten(); // what is not exact is listed
-            whole = whole.zip(own).map(|(sum, own)| sum.and(&own));
-        }
         let listed = quote_spanned! {site=>
             ::core::iter::Iterator::count(#root::space::TaskSpace::tasks(self, on)) as u64
         };
-        let body = match whole {
-            None if alone.is_none() => return Ok(TokenStream::new()),
-            None => listed,
-            Some(whole) => {
-                let all = self.counted(&whole);
-                let lets = self.lets(
-                    &[&all]
-                        .into_iter()
-                        .chain(alone.iter().flatten())
-                        .cloned()
-                        .collect(),
-                );
-                let (n_all, first) = (
-                    own("all"),
-                    quote_spanned!(site=> on == #root::rank::Rank(0)),
-                );
-                let endless = quote_spanned!(site=> #n_all == u64::MAX);
-                let is_asked = match (self.has_ranks(), alone) {
-                    (false, _) => first,
-                    (true, None) => endless,
-                    (true, Some(alone)) => quote_spanned!(site=> #endless || #first #(&& #alone)*),
-                };
-                quote_spanned! {site=>
-                    #lets
-                    let #n_all = #all;
-                    if #is_asked { #n_all } else { #listed }
-                }
-            }
+        let body = match (self.number_of_all(), self.alone()?) {
+            (None, None) => return Ok(TokenStream::new()),
+            (None, Some(_)) => listed,
+            (Some(whole), alone) => self.by_number_of_all(&whole, alone, &listed),
         };
         Ok(quote_spanned! {site=>
             #[allow(unused_variables, clippy::identity_op)]
             fn count(&self, on: #root::rank::Rank) -> u64 { #body }
         })
+    }
+
+    /// Conditions under which the first rank has all tasks; `None`: they are not dealt out.
+    fn alone(&self) -> Result<Option<Vec<TokenStream>>> {
+        let mut alone: Vec<TokenStream> = Vec::new();
+        for (number, ..) in self.statements().filter(|_| self.has_ranks()) {
+            let Some(dealt) = self.dealt(number)? else {
+                return Ok(None);
+            };
+            for (_, _, places) in dealt {
+                let one = quote_spanned!(self.space.site=> #places == 1);
+                if alone.iter().all(|own| own.to_string() != one.to_string()) {
+                    alone.push(one);
+                }
+            }
+        }
+        Ok(Some(alone))
+    }
+
+    /// How many tasks all ranks have; `None` if it is not exact.
+    fn number_of_all(&self) -> Option<Polynomial> {
+        let mut whole = Polynomial::default();
+        for (_, _, derived) in self.statements() {
+            whole = whole.and(&count(&self.lowered.program, derived).ok()??);
+        }
+        Some(whole)
+    }
+
+    /// The number of all tasks, where it is that of a rank; else what is `listed`.
+    fn by_number_of_all(
+        &self,
+        whole: &Polynomial,
+        alone: Option<Vec<TokenStream>>,
+        listed: &TokenStream,
+    ) -> TokenStream {
+        let (root, site) = (&self.space.root, self.space.site);
+        let all = self.counted(whole);
+        let said = [&all].into_iter().chain(alone.iter().flatten());
+        let lets = self.lets(&said.cloned().collect());
+        let n_all = own("all");
+        let first = quote_spanned!(site=> on == #root::rank::Rank(0));
+        let endless = quote_spanned!(site=> #n_all == u64::MAX);
+        let is_asked = match (self.has_ranks(), alone) {
+            (false, _) => first,
+            (true, None) => endless,
+            (true, Some(alone)) => quote_spanned!(site=> #endless || #first #(&& #alone)*),
+        };
+        quote_spanned! {site=>
+            #lets
+            let #n_all = #all;
+            if #is_asked { #n_all } else { #listed }
+        }
     }
 
     /// The value of a polynomial in the parameters: a table of its terms, which the core sums up.
