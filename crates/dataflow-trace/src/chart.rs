@@ -260,21 +260,9 @@ fn over_time(
     if of.iter().all(|(_, samples)| samples.is_empty()) {
         return None;
     }
-    let name = |rank: usize| format!("rank {}", view.trace.ranks[rank].rank.0);
-    let lines: Vec<(String, Vec<Sample>)> = match of.len() {
-        0..=LINES => of
-            .into_iter()
-            .map(|(rank, samples)| (name(rank), samples))
-            .collect(),
-        n => vec![(
-            format!("sum of {n} ranks"),
-            series::sum(of.iter().map(|(_, samples)| samples)),
-        )],
-    };
-    let values = lines
-        .iter()
-        .flat_map(|(_, samples)| samples)
-        .map(|sample| sample.value);
+    let lines = named_lines(view, of);
+    let samples = lines.iter().flat_map(|(_, samples)| samples);
+    let values = samples.map(|sample| sample.value);
     let most = values.chain(level.iter().map(|(value, _)| *value)).max()?;
     let mut picture = Picture::default();
     let (top, bottom) = (12.0, 212.0);
@@ -284,16 +272,7 @@ fn over_time(
     picture.along(&up, LEFT, RIGHT, shown);
     let mut entries = Vec::new();
     for (class, (name, samples)) in lines.into_iter().enumerate() {
-        let mut line = PathData::default();
-        line.from(LEFT, bottom);
-        let mut y = bottom;
-        for Sample { time, value } in series::thinned(samples, 3_000) {
-            let x = scale.of(time);
-            line.to(x, y);
-            y = up.at(value as f64);
-            line.to(x, y);
-        }
-        line.to(RIGHT, y);
+        let line = stairs(samples, &scale, &up);
         picture.path(&format!("c{class} l"), &line);
         entries.push((format!("c{class}"), name));
     }
@@ -304,6 +283,33 @@ fn over_time(
     }
     picture.legend(LEFT, bottom + 36.0, &entries);
     Some(picture)
+}
+
+/// A line a rank with its name, or one of the sum if there are many.
+fn named_lines(view: &View<'_>, of: Vec<(usize, Vec<Sample>)>) -> Vec<(String, Vec<Sample>)> {
+    let n = of.len();
+    if n > LINES {
+        let sum = series::sum(of.iter().map(|(_, samples)| samples));
+        return vec![(format!("sum of {n} ranks"), sum)];
+    }
+    let name = |rank: usize| format!("rank {}", view.trace.ranks[rank].rank.0);
+    let lines = of.into_iter();
+    lines.map(|(rank, samples)| (name(rank), samples)).collect()
+}
+
+/// A line that keeps each value until the next, from 0 at the left.
+fn stairs(samples: Vec<Sample>, along: &Scale, up: &Scale) -> PathData {
+    let mut line = PathData::default();
+    let mut y = up.at(0.0);
+    line.from(LEFT, y);
+    for Sample { time, value } in series::thinned(samples, 3_000) {
+        let x = along.of(time);
+        line.to(x, y);
+        y = up.at(value as f64);
+        line.to(x, y);
+    }
+    line.to(RIGHT, y);
+    line
 }
 
 /// The tasks whose bodies ran, to whatever end: not those that were skipped. And how long each ran itself.

@@ -235,24 +235,7 @@ pub(crate) fn labels(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()>
     sink.text("DEFAULT_OPTIONS\n\nLEVEL THREAD\nUNITS NANOSEC\nLOOK_BACK 100\nSPEED 1\n");
     sink.text("FLAG_ICONS ENABLED\nNUM_OF_STATE_COLORS 1000\nYMAX_SCALE 37\n\n");
     sink.text("DEFAULT_SEMANTIC\n\nTHREAD_FUNC State As Is\n\n");
-    let named = [
-        ("elsewhere", 0xffffff),
-        ("body", Colours::of_class(0)),
-        ("runtime", Colours::RUNTIME),
-    ];
-    let causes = Cause::ALL
-        .into_iter()
-        .map(|cause| (cause.shown(), Colours::of_cause(cause)));
-    let states: Vec<_> = named.into_iter().chain(causes).collect();
-    sink.text("STATES\n");
-    for (state, (name, _)) in states.iter().enumerate() {
-        sink.count(state).text(" ").text(name).text("\n");
-    }
-    sink.text("\nSTATES_COLOR\n");
-    for (state, (_, colour)) in states.iter().enumerate() {
-        let [_, r, g, b] = colour.to_be_bytes();
-        sink.count(state).text(&format!(" {{{r},{g},{b}}}\n"));
-    }
+    states(&mut sink);
     let event = |sink: &mut Sink<'_>, kind: u32, label: &str| {
         sink.text("\nEVENT_TYPE\n0 ")
             .number(kind)
@@ -278,6 +261,27 @@ pub(crate) fn labels(view: &View<'_>, out: &mut dyn io::Write) -> io::Result<()>
         event(&mut sink, kind, &format!("Parameter {}", place + 1));
     }
     sink.finish()
+}
+
+fn states(sink: &mut Sink<'_>) {
+    let named = [
+        ("elsewhere", 0xffffff),
+        ("body", Colours::of_class(0)),
+        ("runtime", Colours::RUNTIME),
+    ];
+    let causes = Cause::ALL
+        .into_iter()
+        .map(|cause| (cause.shown(), Colours::of_cause(cause)));
+    let states: Vec<_> = named.into_iter().chain(causes).collect();
+    sink.text("STATES\n");
+    for (state, (name, _)) in states.iter().enumerate() {
+        sink.count(state).text(" ").text(name).text("\n");
+    }
+    sink.text("\nSTATES_COLOR\n");
+    for (state, (_, colour)) in states.iter().enumerate() {
+        let [_, r, g, b] = colour.to_be_bytes();
+        sink.count(state).text(&format!(" {{{r},{g},{b}}}\n"));
+    }
 }
 
 /// Writes the names of rows.
