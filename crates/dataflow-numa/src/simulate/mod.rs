@@ -368,24 +368,7 @@ fn play<S: TaskSpace>(
     let mut about = Description::default();
     asked(|| space.describe(&mut about))?;
     costs.check(&about)?;
-    if places.is_empty() {
-        return Err(SimulateError::NoWorkers);
-    }
-    if places.len() > MANY_INSIDE {
-        return Err(SimulateError::TooManyWorkers {
-            n_workers: places.len(),
-            most: MANY_INSIDE,
-        });
-    }
-    let n_numa_nodes = topology.n_numa_nodes();
-    let is_elsewhere = |place: &Place| place.numa_node >= n_numa_nodes;
-    if let Some(worker) = places.iter().position(is_elsewhere) {
-        return Err(SimulateError::NoSuchNode {
-            worker,
-            numa_node: places[worker].numa_node,
-            n_numa_nodes,
-        });
-    }
+    expect_workers(places, topology.n_numa_nodes())?;
     let classes = costs.of(&about)?;
     let round = nanoseconds(costs.round);
     let lanes = Lanes::new(topology, places, policy, round, costs.remote_byte);
@@ -412,6 +395,28 @@ fn play<S: TaskSpace>(
     let tasks = run(&Erased::new(&phantom.on(&machine, homes)), &on)?;
     let trace = tracer.and_then(|tracer| tracer.take().pop());
     Ok((Simulated::of(&machine, tasks, classes.len()), trace))
+}
+
+/// There are workers, not too many, each on a NUMA node that is there.
+fn expect_workers(places: &[Place], n_numa_nodes: usize) -> Result<(), SimulateError> {
+    if places.is_empty() {
+        return Err(SimulateError::NoWorkers);
+    }
+    if places.len() > MANY_INSIDE {
+        return Err(SimulateError::TooManyWorkers {
+            n_workers: places.len(),
+            most: MANY_INSIDE,
+        });
+    }
+    let is_elsewhere = |place: &Place| place.numa_node >= n_numa_nodes;
+    match places.iter().position(is_elsewhere) {
+        None => Ok(()),
+        Some(worker) => Err(SimulateError::NoSuchNode {
+            worker,
+            numa_node: places[worker].numa_node,
+            n_numa_nodes,
+        }),
+    }
 }
 
 /// Runs a space, also in the midst of a body: no worker of the caller's is waited for. How many tasks ran.

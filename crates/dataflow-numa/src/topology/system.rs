@@ -28,47 +28,15 @@ pub const ROOT: &str = "/sys/devices/system";
 /// ```
 pub fn read(root: &Path, allowed: &[usize]) -> Topology {
     let listed = numa_nodes(root);
-    let numa_node_of = |pu: usize| {
-        listed
-            .iter()
-            .position(|node| node.pus.contains(&pu))
-            .unwrap_or(0)
-    };
-
-    // A core goes by its smallest PU, allowed or not; hyper-threads meet there.
-    let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
-    let mut packages = BTreeSet::new();
-    for &pu in allowed {
-        let package = number(root, pu, "physical_package_id");
-        packages.extend(package);
-        let package = package.unwrap_or(0);
-        let new = || Core {
-            numa_node: numa_node_of(pu),
-            package,
-            pus: Vec::new(),
-        };
-        let core = cores
-            .entry(first_sibling(root, pu, allowed))
-            .or_insert_with(new);
-        if !core.pus.contains(&pu) {
-            core.pus.push(pu);
-            core.pus.sort_unstable();
-        }
-    }
-
+    let (cores, packages) = cores(root, allowed, &listed);
     if cores.is_empty() {
         return Topology::flat(allowed);
     }
-    let mut cores: Vec<Core> = cores.into_values().collect();
-    // By NUMA node, package and smallest PU.
-    cores.sort();
     let n = listed.len();
     let square = n > 0 && listed.iter().all(|node| node.distances.len() == n);
     let distances = square.then(|| {
-        listed
-            .iter()
-            .flat_map(|node| node.distances.clone())
-            .collect()
+        let rows = listed.iter().flat_map(|node| &node.distances);
+        rows.copied().collect()
     });
     let mut numa_nodes: Vec<usize> = listed.iter().map(|node| node.os_index).collect();
     if numa_nodes.is_empty() {
@@ -79,6 +47,31 @@ pub fn read(root: &Path, allowed: &[usize]) -> Topology {
         .with_packages(packages.into_iter().collect())
         .with_caches(caches(root, allowed))
         .with_speeds(speeds(root))
+}
+
+/// The cores, by NUMA node, package and smallest PU; and the packages that the machine numbers.
+fn cores(root: &Path, allowed: &[usize], nodes: &[ListedNode]) -> (Vec<Core>, BTreeSet<usize>) {
+    let numa_node_of = |pu: usize| nodes.iter().position(|node| node.pus.contains(&pu));
+    // A core goes by its smallest PU, allowed or not; hyper-threads meet there.
+    let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
+    let mut packages = BTreeSet::new();
+    for &pu in allowed {
+        let package = number(root, pu, "physical_package_id");
+        packages.extend(package);
+        let core = cores.entry(first_sibling(root, pu, allowed));
+        let core = core.or_insert_with(|| Core {
+            numa_node: numa_node_of(pu).unwrap_or(0),
+            package: package.unwrap_or(0),
+            pus: Vec::new(),
+        });
+        if !core.pus.contains(&pu) {
+            core.pus.push(pu);
+            core.pus.sort_unstable();
+        }
+    }
+    let mut cores: Vec<Core> = cores.into_values().collect();
+    cores.sort();
+    (cores, packages)
 }
 
 /// How fast PUs are: by their capacity (ARM, RISC-V), or by whether they are Intel's slow kind.
