@@ -319,24 +319,7 @@ pub fn align(
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let [first, second] = match &settings.input {
-        Some(_) if settings.n.is_some() => {
-            return Err(Failure::refused(
-                "--n is for generated sequences, --input brings its own",
-            ));
-        }
-        Some(path) => {
-            settings.expect_no_seed("--input brings its own sequences")?;
-            read_fasta(path)?
-        }
-        None => {
-            outcome.seed = Some(settings.seed);
-            let n = settings.n.unwrap_or(1000);
-            // Before a sequence is made.
-            expect_scores(&settings.own, [n, 0])?;
-            related(n, settings.seed)
-        }
-    };
+    let [first, second] = sequences(settings, outcome)?;
     let longest = first.len().max(second.len());
     let nb = settings.nb.unwrap_or((longest / 64).clamp(64, 1024));
     let nb = nb.min(longest.max(1));
@@ -375,6 +358,24 @@ pub fn align(
         counted(columns.len(), "column")
     ));
     Ok(())
+}
+
+/// The sequences of a file, or generated ones.
+fn sequences(settings: &Settings<Scores>, outcome: &mut Outcome) -> Result<[Vec<u8>; 2], Failure> {
+    let Some(path) = &settings.input else {
+        outcome.seed = Some(settings.seed);
+        let n = settings.n.unwrap_or(1000);
+        // Before a sequence is made.
+        expect_scores(&settings.own, [n, 0])?;
+        return Ok(related(n, settings.seed));
+    };
+    if settings.n.is_some() {
+        return Err(Failure::refused(
+            "--n is for generated sequences, --input brings its own",
+        ));
+    }
+    settings.expect_no_seed("--input brings its own sequences")?;
+    read_fasta(path)
 }
 
 /// Over the columns, from first to last, and before them the score.

@@ -344,9 +344,22 @@ fn tell(
             Some(runtime.all_reduce(own, f64::max)?)
         }
     };
+    let verified = verify(settings, outcome, (jacobi, swept.sweeps), error);
+    // All ranks bring their cells; whoever asks for a picture gets a wrong one too, to see how.
+    let drawn = draw(runtime, jacobi, own, outcome);
+    cli::both(verified, drawn)
+}
+
+/// Judges the largest error, as far as the solution has not faded.
+fn verify(
+    settings: &Settings<Own>,
+    outcome: &mut Outcome,
+    (jacobi, sweeps): (&Jacobi, u64),
+    error: Option<f64>,
+) -> Result<(), Failure> {
     // Rounding adds up over sweeps.
-    let allowed = f64::max(1e-13, swept.sweeps as f64 * f64::EPSILON);
-    let size = jacobi.problem.size(swept.sweeps);
+    let allowed = f64::max(1e-13, sweeps as f64 * f64::EPSILON);
+    let size = jacobi.problem.size(sweeps);
     // What is far from a solution that has faded is wrong; what is near may be any that has.
     let is_told = |error: &f64| size > allowed || *error > allowed;
     let faded =
@@ -354,14 +367,11 @@ fn tell(
     if let Some(faded) = &faded {
         outcome.say(faded);
     }
-    let verified = outcome.verify(settings.variant, error.filter(is_told), allowed);
-    let verified = verified.and_then(|()| match &faded {
+    outcome.verify(settings.variant, error.filter(is_told), allowed)?;
+    match &faded {
         Some(faded) => settings.expect_no_check(faded),
         None => Ok(()),
-    });
-    // All ranks bring their cells; whoever asks for a picture gets a wrong one too, to see how.
-    let drawn = draw(runtime, jacobi, own, outcome);
-    cli::both(verified, drawn)
+    }
 }
 
 /// Draws the slices, if that was asked for.

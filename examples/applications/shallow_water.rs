@@ -177,41 +177,53 @@ struct At {
     state: Vec<State>,
 }
 
+/// Refuses flags that do not fit each other.
+fn expect_fitting(settings: &Settings<Own>) -> Result<(), Failure> {
+    let own = &settings.own;
+    if own.form == Form::Sequence && settings.variant != Variant::Graph {
+        return Err(Failure::refused(format!(
+            "--variant {}: a sequence has no other edges, --form space has",
+            settings.variant
+        )));
+    }
+    match own.alpha == 0.0 || matches!(own.case, Number::Bell | Number::Zonal) {
+        true => Ok(()),
+        false => Err(Failure::refused(
+            "--alpha: only cases 1 and 2 have an axis to turn",
+        )),
+    }
+}
+
+/// How many nodes there are to be, and those of a file.
+fn nodes_asked(
+    settings: &Settings<Own>,
+    runtime: &Runtime,
+) -> Result<(usize, Option<Vec<Point>>), Failure> {
+    let own = &settings.own;
+    let room = |n, asked: &str| expect_room(n, own.stencil, asked, runtime);
+    if let Some(path) = &settings.input {
+        let nodes = nodes::read(path)?;
+        room(nodes.len(), &path.display().to_string())?;
+        return Ok((nodes.len(), Some(nodes)));
+    }
+    let count = own.nodes.unwrap_or(2562);
+    room(count, &format!("--nodes {count}"))?;
+    own.places.expect_count(count)?;
+    own.expect_neighbours(count)?;
+    Ok((count, None))
+}
+
 impl Problem {
     fn new(settings: &Settings<Own>, runtime: &Runtime) -> Result<Self, Failure> {
         let own = &settings.own;
-        if own.form == Form::Sequence && settings.variant != Variant::Graph {
-            return Err(Failure::refused(format!(
-                "--variant {}: a sequence has no other edges, --form space has",
-                settings.variant
-            )));
-        }
+        expect_fitting(settings)?;
         let (number, alpha) = (own.case, own.alpha);
-        if alpha != 0.0 && !matches!(number, Number::Bell | Number::Zonal) {
-            return Err(Failure::refused(
-                "--alpha: only cases 1 and 2 have an axis to turn",
-            ));
-        }
         let case = Case { number, alpha };
-        let room = |n, asked: &str| expect_room(n, own.stencil, asked, runtime);
         let of_file = |failure: Failure| match &settings.input {
             Some(path) => failure.about(path),
             None => failure,
         };
-        let (n, read) = match &settings.input {
-            Some(path) => {
-                let nodes = nodes::read(path)?;
-                room(nodes.len(), &path.display().to_string())?;
-                (nodes.len(), Some(nodes))
-            }
-            None => {
-                let count = own.nodes.unwrap_or(2562);
-                room(count, &format!("--nodes {count}"))?;
-                own.places.expect_count(count)?;
-                own.expect_neighbours(count)?;
-                (count, None)
-            }
-        };
+        let (n, read) = nodes_asked(settings, runtime)?;
         prepare::expect_neighbours(n, own.stencil as usize).map_err(of_file)?;
         let stencil = Stencil {
             size: own.stencil as usize,
