@@ -17,6 +17,7 @@ mod markdown;
 mod names;
 mod programs;
 mod rust;
+mod screen;
 mod tree;
 
 use cargo::{metadata, wrong_dependencies};
@@ -25,6 +26,7 @@ use markdown::{by_address, crowded_headings, is_relative, links, read_map, resol
 use names::{wrong_imports, wrong_types};
 use programs::programs;
 use rust::{code_only, taken_of_sync, without_tests, wrong_arrows};
+use screen::wrong_lengths;
 use std::collections::BTreeSet;
 use tree::{Tree, begins_a_path, identifiers, is_in, judge, lines_with, room_of};
 
@@ -416,6 +418,11 @@ fn no_import_renames_but_those_that_are_named() {
 #[test]
 fn no_types_share_a_name_but_those_that_are_named() {
     judge(wrong_types);
+}
+
+#[test]
+fn no_function_is_longer_than_a_screen_but_those_that_are_named() {
+    judge(wrong_lengths);
 }
 
 #[test]
