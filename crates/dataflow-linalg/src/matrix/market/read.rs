@@ -44,6 +44,20 @@ pub struct Entry {
 }
 
 /// What was counted while reading.
+///
+/// # Examples
+/// An entry below the diagonal of a symmetric matrix stands for two:
+/// ```
+/// use dataflow_linalg::matrix::market::Reader;
+/// let text = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 0\n2 1 -1.5\n";
+/// let mut reader = Reader::new("small.mtx", text.as_bytes())?;
+/// for entry in &mut reader {
+///     entry?;
+/// }
+/// let counts = reader.counts();
+/// assert_eq!((counts.stored, counts.explicit_zeros, counts.expanded), (2, 1, 3));
+/// # Ok::<(), dataflow_linalg::matrix::market::ReadError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
