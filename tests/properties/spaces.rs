@@ -202,7 +202,11 @@ specimen!(
     ]
 );
 
-/// Tries every mutant but those that are `right`: another space, without contradiction.
+/// Of more mutants each third is tried. Counted: every end of every edge keeps two or more of its own, and of
+/// smaller orders all are tried.
+const MANY: usize = 2000;
+
+/// Tries mutants, all but those that are `right`: another space, without contradiction.
 fn every_mutant_is_found<S: Specimen>(
     space: &S,
     n_ranks: u32,
@@ -211,7 +215,8 @@ fn every_mutant_is_found<S: Specimen>(
 ) -> usize {
     verify(space, n_ranks).unwrap();
     let all = mutations(space, n_ranks, stride);
-    let misjudged = all.iter().filter(|mutation| {
+    let step = if all.len() > MANY { 3 } else { 1 };
+    let misjudged = all.iter().step_by(step).filter(|mutation| {
         let mutant = Mutant::new(space, mutation);
         verify(&mutant, n_ranks).is_ok() != right(mutation)
     });
