@@ -376,7 +376,7 @@ impl Drop for ByHand {
 
 #[test]
 fn whichever_rank_is_killed_during_set_up_in_the_middle_or_near_the_end_is_named_by_all_others() {
-    let arguments = "--n 1500 --nb 50 --repeat 20 --check=false --json";
+    let arguments = "--n 1500 --nb 50 --repeat 8 --check=false --json";
     for lost in 0..3 {
         let mut job = ByHand::new();
         let beside = usize::from(lost == 0);
