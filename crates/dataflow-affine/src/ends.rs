@@ -34,13 +34,21 @@ pub(crate) fn homes(
     simplest(homes, writer)
 }
 
-/// Where a task waits for no other: disjoint guards.
+/// Where a task waits for no other: disjoint guards. The alternatives of an access cover the domain, so that is
+/// where each comes from home; of those there are fewer than of the pieces that all others leave.
 pub(crate) fn roots(writer: &Statement, inputs: &[Vec<Input>]) -> Result<Vec<System>, Inexact> {
     let mut roots = writer.pieces.clone();
-    for alternatives in inputs {
-        for input in alternatives.iter().filter(|input| input.source.is_some()) {
-            roots = subtract(roots, &input.guard)?;
+    for alternatives in inputs.iter().filter(|all| !all.is_empty()) {
+        let mut unfed = Vec::new();
+        for home in alternatives.iter().filter(|input| input.source.is_none()) {
+            for root in &roots {
+                let both = root.and(&home.guard);
+                if !both.is_empty()? {
+                    unfed.push(both);
+                }
+            }
         }
+        roots = unfed;
     }
     simplest(roots, writer)
 }
