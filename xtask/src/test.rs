@@ -159,9 +159,9 @@ fn tests(steps: &mut Steps, options: &Options) {
         )],
     };
     // What takes longest begins first.
-    all.extend(wide::smoke());
-    all.extend([release::lowest_smoke(), of_documentation(options)]);
-    all.extend([repeat::smoke(), numa_vm::smoke(), deny::step()]);
+    let [models, miri] = wide::smoke();
+    all.extend([models, of_documentation(options), numa_vm::smoke()]);
+    all.extend([repeat::smoke(), miri, release::lowest_smoke(), deny::step()]);
     steps.side_by_side(all);
 }
 
