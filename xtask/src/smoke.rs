@@ -131,9 +131,14 @@ const RESIDUAL_BOUND: f64 = 30.0;
 /// Far above what any run here needs, also on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Without features linear algebra is built once more, for a few small runs: at level 1 that takes 97 s of
+/// processors, so 34.
+pub const PLAIN_LINALG: &str = "profile.test.package.dataflow-linalg.opt-level=0";
+
 /// Builds the examples that know of features, without them, and runs them.
 pub fn plain() -> Outcome {
     let examples = KNOWING.iter().flat_map(|name| ["--example", name]);
+    let examples = examples.chain(["--config", PLAIN_LINALG]);
     let known = RUNS.iter().filter(|run| KNOWING.contains(&run.example));
     judged(&examples.collect::<Vec<_>>(), known.chain(RUNS_PLAIN))
 }

@@ -41,6 +41,8 @@ const WORKSPACE: &[&str] = &["--workspace"];
 /// name: to build and to run it a second time takes minutes. The packages are those that decide the
 /// features of what all have in common, or faer and others would be built twice.
 const BARE: &[&str] = &[
+    "--config",
+    smoke::PLAIN_LINALG,
     "-p",
     "dataflow-runtime",
     "-p",
