@@ -46,7 +46,7 @@ pub(super) fn geqr2<T: Scalar>(a: &mut Tile<T>, v: &mut Tile<T>, t: &mut Tile<T>
             rows.copy_from_slice(from);
             behind.fill(T::zero());
         }
-        vectors::compute(Columns {
+        vectors::compute(SmallMatrix {
             shape: (m, n),
             inner_block: ib,
             columns,
@@ -58,7 +58,7 @@ pub(super) fn geqr2<T: Scalar>(a: &mut Tile<T>, v: &mut Tile<T>, t: &mut Tile<T>
 }
 
 /// The columns of a matrix in lines, and what becomes of them, column-major.
-struct Columns<'a, T> {
+struct SmallMatrix<'a, T> {
     shape: (usize, usize),
     inner_block: usize,
     columns: &'a mut [VectorLine<T>],
@@ -68,18 +68,18 @@ struct Columns<'a, T> {
 }
 
 /// A triangle T, column by column in lines.
-type Triangle<T> = [TriangleColumn<T>; LARGEST_INNER_BLOCK];
+type InnerTriangle<T> = [TriangleColumn<T>; LARGEST_INNER_BLOCK];
 type TriangleColumn<T> = [VectorLine<T>; LARGEST_INNER_BLOCK / LINE];
 
 fn zero_column<T: Scalar>() -> TriangleColumn<T> {
     [[T::zero(); LINE]; LARGEST_INNER_BLOCK / LINE]
 }
 
-impl<T: Scalar> InVectors for Columns<'_, T> {
+impl<T: Scalar> InVectors for SmallMatrix<'_, T> {
     #[inline(always)]
     fn compute<const LINES: usize>(mut self) {
         let ((m, n), lines) = (self.shape, self.lines());
-        let mut triangle: Triangle<T> = [zero_column(); LARGEST_INNER_BLOCK];
+        let mut triangle: InnerTriangle<T> = [zero_column(); LARGEST_INNER_BLOCK];
         for j in 0..m.min(n) {
             let tau = self.begin(j);
             // Above the line of its 1 the reflector is zero.
@@ -99,7 +99,7 @@ impl<T: Scalar> InVectors for Columns<'_, T> {
     }
 }
 
-impl<T: Scalar> Columns<'_, T> {
+impl<T: Scalar> SmallMatrix<'_, T> {
     fn lines(&self) -> usize {
         self.shape.0.div_ceil(LINE)
     }
@@ -122,7 +122,7 @@ impl<T: Scalar> Columns<'_, T> {
 
     /// A column of a triangle, the one of column j: T[..i,i] ← −τ·T[..i,..i]·V[..,..i]ᴴ·v.
     #[inline(always)]
-    fn join(&mut self, j: usize, tau: T, triangle: &mut Triangle<T>) {
+    fn join(&mut self, j: usize, tau: T, triangle: &mut InnerTriangle<T>) {
         let (ib, lines, first) = (self.inner_block, self.lines(), j / LINE);
         let (start, i) = (j - j % ib, j % ib);
         let v = &self.columns[j * lines..][first..lines];
