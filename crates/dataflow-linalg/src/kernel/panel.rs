@@ -180,10 +180,16 @@ fn largest<T: Scalar>(column: &[T]) -> usize {
     let size = |x: T| T::from_real(x.re().abs() + x.im().abs()).re();
     let larger = |most: f64, size: f64| if size > most { size } else { most };
     let (groups, rest) = column.as_chunks::<COMPARED>();
+    let (lines, rest) = rest.as_chunks::<LINE>();
     let mut lanes = [f64::NEG_INFINITY; COMPARED];
     for group in groups {
         for i in 0..COMPARED {
             lanes[i] = larger(lanes[i], size(group[i]));
+        }
+    }
+    for line in lines {
+        for i in 0..LINE {
+            lanes[i] = larger(lanes[i], size(line[i]));
         }
     }
     let mut half = COMPARED / 2;
@@ -221,12 +227,18 @@ pub(super) fn divide<T: Scalar>(column: &mut [T], pivot: T) {
     if pivot == T::zero() {
         return;
     }
-    // 1 / pivot as conj(unit) / |unit|² / scale, without overflow on the way.
     let scale = pivot.re().abs().max(pivot.im().abs());
+    let is_normal = scale >= smallest_normal::<T>();
+    if is_normal && scale < f64::INFINITY && pivot.im() == 0.0 {
+        // Without the four divisions below, which wait for each other; the bits are theirs.
+        let inverse = T::from_parts(1.0 / pivot.re(), -pivot.im());
+        return column.iter_mut().for_each(|x| *x *= inverse);
+    }
+    // 1 / pivot as conj(unit) / |unit|² / scale, without overflow on the way.
     let (re, im) = (pivot.re() / scale, pivot.im() / scale);
     let square = re * re + im * im;
     let unit = T::from_parts(re / square, -im / square);
-    if scale >= smallest_normal::<T>() {
+    if is_normal {
         let inverse = T::from_parts(unit.re() / scale, unit.im() / scale);
         column.iter_mut().for_each(|x| *x *= inverse);
     } else {
