@@ -37,11 +37,14 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             return false;
         }
         visit.hand.task = None;
-        for (from, arrival, there) in abroad.mail.take() {
+        let mut mail = std::mem::take(&mut visit.hand.mail);
+        abroad.mail.take(&mut mail);
+        for (from, arrival, there) in mail.drain(..) {
             if let Err(text) = self.arrive(arrival, there, visit) {
                 self.fail(Kind::Malformed, None, format!("{from} sent {text}"));
             }
         }
+        visit.hand.mail = mail;
         true
     }
 

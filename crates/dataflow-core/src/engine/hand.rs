@@ -3,6 +3,7 @@
 use super::announce::Chunk;
 use super::common::BytesRead;
 use super::homes::HomeTally;
+use super::mail::Delivered;
 use super::post::LeavingEdges;
 use super::{ReadyTask, Slots};
 use crate::error::TaskError;
@@ -33,6 +34,8 @@ pub(super) struct Hand<S: TaskSpace> {
     pub begun: Option<Box<(ReadyTask<S>, Option<TaskError>)>>,
     /// Whether it has looked for mail since the last task.
     pub looked: bool,
+    /// Room for mail; empty.
+    pub mail: Vec<Delivered>,
     /// What tasks have read, if the lane wants to know.
     pub read: BytesRead,
     /// What tasks have taken from home and put there.
@@ -55,6 +58,7 @@ impl<S: TaskSpace> Hand<S> {
             leaving: LeavingEdges::new(),
             begun: None,
             looked: false,
+            mail: Vec::new(),
             read: BytesRead::default(),
             homes: HomeTally::default(),
             ran: 0,

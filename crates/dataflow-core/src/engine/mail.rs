@@ -80,12 +80,12 @@ impl Mail {
         ptr::from_ref(self).addr()
     }
 
-    /// Takes out all that has arrived.
-    pub fn take(&self) -> Vec<Delivered> {
+    /// Takes out all that has arrived; `into` is empty and gives its room for what comes next.
+    pub fn take(&self, into: &mut Vec<Delivered>) {
         let mut kept = self.kept();
         self.ledger.mail_is_taken();
         self.bell.mail_is_taken();
-        std::mem::take(&mut kept.arrived)
+        std::mem::swap(&mut kept.arrived, into);
     }
 
     /// What was noted of messages, if the run is recorded.
@@ -235,6 +235,12 @@ mod tests {
         assert_eq!(stalled.stopped_by(), None);
     }
 
+    fn n_taken(mail: &Mail) -> usize {
+        let mut taken = Vec::new();
+        mail.take(&mut taken);
+        taken.len()
+    }
+
     #[test]
     fn nobody_is_woken_for_what_the_worker_that_delivers_takes_in_next() {
         let ledger = Arc::new(Ledger::new(1, 1, true));
@@ -253,12 +259,12 @@ mod tests {
         };
         let n_rings = || rings.swap(0, Ordering::Relaxed);
         mail.taken_after(|| mail.deliver(Rank(1), parcel()));
-        assert_eq!((n_rings(), mail.take().len()), (0, 1));
+        assert_eq!((n_rings(), n_taken(&mail)), (0, 1));
         mail.taken_after(|| other.deliver(Rank(1), parcel()));
-        assert_eq!((n_rings(), other.take().len()), (1, 1), "another run's");
+        assert_eq!((n_rings(), n_taken(&other)), (1, 1), "another run's");
         mail.deliver(Rank(1), parcel());
         assert_eq!(
-            (n_rings(), mail.take().len()),
+            (n_rings(), n_taken(&mail)),
             (1, 1),
             "by a thread that takes nothing"
         );
@@ -270,7 +276,7 @@ mod tests {
         }));
         assert!(unwound.is_err());
         assert_eq!(
-            (n_rings(), mail.take().len()),
+            (n_rings(), n_taken(&mail)),
             (1, 1),
             "it does not come to take"
         );
@@ -303,6 +309,12 @@ mod loom_models {
         (ledger, mail)
     }
 
+    fn n_taken(mail: &Mail) -> usize {
+        let mut taken = Vec::new();
+        mail.take(&mut taken);
+        taken.len()
+    }
+
     fn deliver(mail: &Arc<Mail>, times: usize) -> thread::JoinHandle<()> {
         let mail = mail.clone();
         thread::spawn(move || (0..times).for_each(|_| mail.deliver(Rank(1), parcel())))
@@ -317,7 +329,7 @@ mod loom_models {
             while taken < 2 {
                 mail.bell().wait_mail();
                 assert!(ledger.has_mail(), "who was woken finds something");
-                taken += mail.take().len();
+                taken += n_taken(&mail);
             }
             assert!(!ledger.has_mail() && !mail.bell().has_mail());
             other.join().unwrap();
@@ -353,7 +365,7 @@ mod loom_models {
             while !ledger.has_mail() {
                 thread::yield_now();
             }
-            assert_eq!(mail.take().len(), 1);
+            assert_eq!(n_taken(&mail), 1);
             other.join().unwrap();
         });
     }
@@ -372,7 +384,7 @@ mod loom_models {
         fn work(&self, _: &mut dyn Lane) -> u64 {
             self.ledger.all_announced();
             let mut tally = self.ledger.line(0).read();
-            let tasks = self.mail.take().len() as u64 + self.takes;
+            let tasks = n_taken(&self.mail) as u64 + self.takes;
             self.ran.fetch_add(tasks, Ordering::Relaxed);
             tally.executed += tasks;
             tally.queued += tasks * self.makes;

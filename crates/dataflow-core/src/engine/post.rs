@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Edges that leave: to whom, by which flow, how urgent the task at the end is.
-pub(super) type LeavingEdges = Vec<Edge>;
+pub(super) type LeavingEdges = SmallVec<[Edge; 4]>;
 type Edge = (Rank, u16, i64);
 
 /// How data become cargo, and goods data: known where the datum is known to be [`Wire`].

@@ -64,9 +64,13 @@ impl<S: TaskSpace> Front for Run<'_, S> {
 
     fn announce(&self, visit: &mut Visit<'_, Hand<S>>) -> Pulled {
         visit.hand.task = None;
+        let ledger = &self.common.ledger;
+        // A look first: whoever waits for other ranks comes by here again and again.
+        if ledger.is_announced() {
+            return Pulled::AllBefore;
+        }
         let roots = &mut visit.hand.roots;
         let has_priority = |&root: &S::Task| self.space.priority(root) != 0;
-        let ledger = &self.common.ledger;
         let announced = super::announce::Roots::pull(&self.roots, ledger, has_priority, roots);
         if announced == Pulled::Some {
             self.place_roots(visit);

@@ -68,10 +68,7 @@ impl MessageProgress {
     /// A worker has a moment.
     pub fn poll(&self) {
         if self.settings.drive == Drive::Workers && !is_moving() {
-            let now = self.look();
-            if self.pump(Haste::Patient, now) {
-                self.look();
-            }
+            self.pump(Haste::Patient, self.look());
             // A task may be long: then the helper sends what is held back.
             if self.movers.holds() && self.movers.is_resting() {
                 self.movers.bell().ring();

@@ -14,8 +14,9 @@
 //! # Waste
 //! A block is rounded up to a multiple of 64 bytes, from 64 KiB on to a multiple of 4 KiB (it
 //! then starts at a page, where pages are no larger). Ranges given back join their neighbours, and the smallest that
-//! fits is taken first. Freed memory stays mapped, and its pages where they lie, for the next
-//! block. Where a block that is larger than any step finds no room, the regions that hold no block are
+//! fits is taken first. Of those of up to 1 KiB some are kept as they are, for the next block of that size: data of
+//! messages come and go. They join their neighbours when nothing else fits.
+//! Freed memory stays mapped, and its pages where they lie, for the next block. Where a block that is larger than any step finds no room, the regions that hold no block are
 //! unmapped, for they are all too short: what grows would pile up.
 
 use super::RegionSite;
@@ -33,6 +34,9 @@ const PAGE: usize = 4 << 10;
 /// With pages of 4 KiB. Where those are larger, huge ones are too (512 MiB with 64 KiB, of AArch64), and a
 /// region that is smaller has none: one huge page would be more than most programs need.
 const HUGE_PAGE: usize = 2 << 20;
+/// Ranges up to this length are kept for the next block of that length, at most so many of each.
+const KEPT_LENGTH: usize = 1 << 10;
+const KEPT: usize = 64;
 /// Regions are as large as all before them together, between one huge page and this.
 const LARGEST_STEP: usize = 64 << 20;
 
@@ -160,8 +164,8 @@ struct FreeLists {
 impl Default for FreeLists {
     fn default() -> Self {
         FreeLists {
-            small: FreeList::new(SMALL_GRANULE),
-            large: FreeList::new(PAGE),
+            small: FreeList::new(SMALL_GRANULE, 1 + KEPT_LENGTH / SMALL_GRANULE),
+            large: FreeList::new(PAGE, 0),
         }
     }
 }
@@ -205,15 +209,18 @@ struct FreeList {
     free: BTreeMap<Position, OwnedRange>,
     /// The same by length: the smallest that fits is found here.
     by_length: BTreeSet<(usize, Position)>,
+    /// Ranges that are free, too, by their number of granules; their neighbours do not know.
+    kept: Box<[Vec<OwnedRange>]>,
 }
 
 impl FreeList {
-    fn new(granule: usize) -> Self {
+    fn new(granule: usize, n_kept: usize) -> Self {
         FreeList {
             granule,
             mapped: 0,
             free: BTreeMap::new(),
             by_length: BTreeSet::new(),
+            kept: (0..n_kept).map(|_| Vec::new()).collect(),
         }
     }
 
@@ -223,9 +230,15 @@ impl FreeList {
         site: &RegionSite,
         outgrown: &mut Vec<OwnedRange>,
     ) -> Option<OwnedRange> {
-        let fits = self.by_length.range((length, (0, 0))..).next().copied();
-        let mut range = match fits {
-            Some((_, position)) => self.take(position)?,
+        if let Some(range) = self.kept_like(length).and_then(Vec::pop) {
+            return Some(range);
+        }
+        let found = self.smallest(length).or_else(|| {
+            self.join_kept();
+            self.smallest(length)
+        });
+        let mut range = match found {
+            Some(range) => range,
             None => {
                 if length > LARGEST_STEP {
                     outgrown.append(&mut self.take_unused());
@@ -239,7 +252,37 @@ impl FreeList {
         Some(range)
     }
 
-    fn give_back(&mut self, mut range: OwnedRange) {
+    fn give_back(&mut self, range: OwnedRange) {
+        match self.kept_like(range.length) {
+            Some(kept) if kept.len() < KEPT => kept.push(range),
+            _ => self.join(range),
+        }
+    }
+
+    /// Where ranges of that length are kept, if they are.
+    #[inline]
+    fn kept_like(&mut self, length: usize) -> Option<&mut Vec<OwnedRange>> {
+        self.kept.get_mut(length / self.granule)
+    }
+
+    /// What is kept becomes free for other lengths.
+    fn join_kept(&mut self) {
+        for granules in 0..self.kept.len() {
+            while let Some(range) = self.kept[granules].pop() {
+                self.join(range);
+            }
+        }
+    }
+
+    /// The smallest range that fits.
+    fn smallest(&mut self, length: usize) -> Option<OwnedRange> {
+        let fits = self.by_length.range((length, (0, 0))..).next();
+        let (_, position) = *fits?;
+        self.take(position)
+    }
+
+    /// A range joins its neighbours.
+    fn join(&mut self, mut range: OwnedRange) {
         let (region, offset) = range.position();
         if let Some((&after, _)) = self.free.range((region, offset)..).next()
             && after == (region, offset + range.length)
@@ -285,6 +328,7 @@ impl FreeList {
     }
 
     fn take_unused(&mut self) -> Vec<OwnedRange> {
+        self.join_kept();
         let whole = |(_, range): &(&Position, &OwnedRange)| range.length == range.region.length();
         let positions: Vec<Position> = self
             .free
@@ -568,6 +612,22 @@ mod tests {
             memory.release_unused();
             assert_eq!(memory.mapped_bytes(), 0);
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn small_blocks_that_are_kept_for_others_like_them_make_room_for_larger_ones() {
+        let memory = Arena::new(RegionSite::Anywhere);
+        let blocks = |bytes| -> Vec<_> {
+            let n = HUGE_PAGE / bytes;
+            (0..n).map(|_| memory.allocate(bytes)).collect()
+        };
+        drop(blocks(KEPT_LENGTH));
+        let n_kept = || -> usize { held(&memory.lists).small.kept.iter().map(Vec::len).sum() };
+        assert_eq!(n_kept(), KEPT);
+        let larger = blocks(LARGE / 2);
+        assert_eq!(memory.mapped_bytes(), HUGE_PAGE);
+        drop(larger);
     }
 
     #[test]

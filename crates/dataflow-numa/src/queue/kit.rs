@@ -179,6 +179,8 @@ impl<'p> Kit<'p> {
 pub(crate) struct Visit<'s, 'p> {
     pub kit: &'s Kit<'p>,
     pub has_others: bool,
+    /// There is no queue but those that it pops from.
+    pub is_alone: bool,
     /// As in the kit, or until it has found a task.
     takes_all: bool,
     risen: Risen,
@@ -194,6 +196,7 @@ impl<'s, 'p> Visit<'s, 'p> {
         Visit {
             kit,
             has_others: kit.crew.n_workers() > 1,
+            is_alone: kit.crew.n_workers() == 1 && kit.crew.n_numa_nodes() == 1,
             takes_all: kit.takes_all,
             risen,
             dry: false,

@@ -313,6 +313,10 @@ impl Lane for WorkersLane<'_, '_> {
     }
 
     fn steal(&mut self) -> Option<Word> {
+        if self.visit.is_alone {
+            self.visit.is_dry();
+            return None;
+        }
         loop {
             match self.look_around() {
                 Steal::Success(word) => return Some(word),
