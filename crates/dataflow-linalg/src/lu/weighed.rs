@@ -5,8 +5,9 @@
 //! Which tasks there are and who sends to whom does not depend on the matrix; how many rows a step moves
 //! does. Of R rows from a panel on h go to the top, each with probability h/R; as many fall into the places
 //! of those from below. With partial pivoting that is what a random matrix sends, within some per cent
-//! where it is small; a tournament sends less, by a sixth where each of its groups is a tile. The same holds
-//! of rows of right-hand sides.
+//! where it is small. In a tournament fewer rows move if the number of its groups is no power of two, since
+//! the first of them, from that of the diagonal on, play one match less than the others: a quarter fewer
+//! with three groups, each on a row of ranks of its own. The same holds of rows of right-hand sides.
 
 use super::check::{CheckTask, OUTGOING, steps_of};
 use super::factor::Task::{
