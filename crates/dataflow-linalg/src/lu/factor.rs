@@ -79,7 +79,7 @@ pub struct Factor<'a, T: Scalar> {
 /// About n²·(m − n/3) flops for m ≥ n rows.
 ///
 /// `a` may be of any shape; `pivots` get the rows that were swapped, as LAPACK's `getrf` says them.
-/// Beside the tiles, a panel and the rows under way are held.
+/// Beside the tiles, a panel and the rows under way are held; by whole [`Columns`] a copy of the matrix.
 ///
 /// # Errors
 /// The first entry that is not finite. [`LinalgError::Singular`] if a pivot is exactly zero: the
