@@ -528,6 +528,28 @@ fn what_the_environment_asks_of_runs_in_no_known_words_is_refused_before_a_progr
     }
 }
 
+/// There was no page, and nobody knew why.
+#[test]
+fn a_program_that_asks_for_traces_itself_says_once_that_there_is_no_page() {
+    let name = "a_program_that_asks_for_traces_itself_says_once_that_there_is_no_page";
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-of-its-own.html");
+    let mut program = program(name, || {
+        let settings = || Runtime::builder().threads(1).ranks(2).trace(1 << 20);
+        for transport in [Transport::Local, Transport::Tcp, Transport::Local] {
+            launch(settings().transport(transport), |_| Ok::<_, Error>(())).unwrap();
+        }
+        ExitCode::SUCCESS
+    });
+    program.env("DATAFLOW_TRACE", &page);
+    let output = ended(program);
+    let said = count(
+        &output,
+        "dataflow: DATAFLOW_TRACE: the program asks for traces itself",
+    );
+    assert_eq!(said, 1, "{}", told(&output));
+    assert!(!page.exists());
+}
+
 /// A file's name is bytes.
 #[test]
 fn a_trace_is_written_to_a_file_whose_name_is_not_unicode() {

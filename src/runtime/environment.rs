@@ -11,7 +11,7 @@ use dataflow_mpi::start::{Launched, Seat};
 use std::env;
 use std::num::{NonZeroUsize, ParseIntError};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 /// Bytes of notes, where nobody says how many: eight million tasks.
 pub(crate) const TRACE_ROOM: usize = 256 << 20;
@@ -104,21 +104,28 @@ impl RuntimeBuilder {
     /// What cannot be understood of what runs heed is told here, too: before a program begins.
     pub(crate) fn page(&self) -> Result<Option<PathBuf>, Error> {
         is_verify_asked()?;
-        if self.tracer.is_some() {
+        let Some(path) = page()? else {
             return Ok(None);
-        }
-        let page = page()?;
+        };
         let is_first_seat = self.seat.as_ref().is_none_or(|seat| seat.rank == Rank(0));
         // What a launcher says wrong matters to launches that ask it, and they say so.
-        if let Some(path) = &page
-            && is_first_seat
-            && is_first().unwrap_or(false)
-        {
-            expect_writable(path)?;
+        let writes = is_first_seat && is_first().unwrap_or(false);
+        if self.tracer.is_some() {
+            static SAID: Once = Once::new();
+            if writes {
+                SAID.call_once(|| stderr::say(ITS_OWN));
+            }
+            return Ok(None);
         }
-        Ok(page)
+        if writes {
+            expect_writable(&path)?;
+        }
+        Ok(Some(path))
     }
 }
+
+const ITS_OWN: &str =
+    "dataflow: DATAFLOW_TRACE: the program asks for traces itself, so there is no page";
 
 /// The file that `DATAFLOW_TRACE` names.
 fn page() -> Result<Option<PathBuf>, Error> {
