@@ -102,9 +102,8 @@ fn library(_: Backend, _: usize, _: usize) -> Library {
 
 /// The table: who computes a product with an `m × n` result.
 ///
-/// Auto is faer: a tenth slower than OpenBLAS where both use 256-bit vectors, twice as fast where
-/// OpenBLAS is older than the processor, and up to twice as fast on the thin products of QR
-/// (`benches/README.md`).
+/// Auto is faer: up to a tenth slower than OpenBLAS where both use vectors of one width, and twice as
+/// fast where OpenBLAS is older than the processor (`benches/README.md`).
 #[cfg(feature = "openblas")]
 fn library(backend: Backend, m: usize, n: usize) -> Library {
     match backend {
