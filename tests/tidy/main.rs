@@ -90,6 +90,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "dataflow-linalg-tests",
         &["dataflow-core", "dataflow-linalg"],
     ),
+    ("dataflow-mpi-tests", &["dataflow-core", "dataflow-mpi"]),
     ("dataflow-common", &["dataflow-core", "dataflow-runtime"]),
     ("dataflow-numa", &["dataflow-core"]),
     ("dataflow-mpi", &["dataflow-core"]),

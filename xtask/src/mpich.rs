@@ -4,7 +4,7 @@
 
 use crate::packages;
 use crate::steps::{self, Outcome, Steps};
-use crate::told;
+use crate::{told, wide};
 use std::process::Command;
 
 /// The compiler and the launcher by the names that they have beside another MPI.
@@ -25,7 +25,7 @@ pub fn mpich(steps: &mut Steps, times: usize) {
 }
 
 fn tests() -> Command {
-    let mut cargo = steps::cargo(&["test", "-p", "dataflow-mpi", "--features", "mpi"]);
+    let mut cargo = steps::cargo(&["test", "-p", wide::TESTS_OF_MPI, "--features", "mpi"]);
     cargo.args([
         "--test",
         "mpi_ranks",

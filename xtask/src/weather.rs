@@ -13,7 +13,7 @@ pub const SEEDS: u64 = 1_000;
 
 /// By name, how cargo is asked for the tests.
 const SWEEPS: [(&str, [&str; 2]); 2] = [
-    ("random graphs", ["-p", "dataflow-mpi"]),
+    ("random graphs", ["-p", wide::TESTS_OF_MPI]),
     ("Cholesky and Task Bench", ["-p", "dataflow-runtime"]),
 ];
 
@@ -57,7 +57,7 @@ mod tests {
         let command = steps::shown(&sweep(SWEEPS[0].1, 7));
         assert_eq!(
             command,
-            "DATAFLOW_SEEDS=\"7\" cargo test -p dataflow-mpi --test weather -- weather --nocapture"
+            "DATAFLOW_SEEDS=\"7\" cargo test -p dataflow-mpi-tests --test weather -- weather --nocapture"
         );
     }
 }

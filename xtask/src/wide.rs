@@ -126,6 +126,9 @@ fn forgetful(named: Option<&str>) -> Vec<(String, Step)> {
 /// The tests of the core from outside: a package of their own.
 pub const TESTS_OF_CORE: &str = "dataflow-core-tests";
 
+/// Those of dataflow-mpi.
+pub const TESTS_OF_MPI: &str = "dataflow-mpi-tests";
+
 /// Where others look into a run, or end it, while its workers are inside: what the core's `unsafe`
 /// is about. A seed is a schedule, and what weak memory lets each thread see.
 const RACING: [(&str, &str); 2] = [("failures", "cancel"), ("ranks", "without_data")];
@@ -210,8 +213,8 @@ fn binaries_for_miri() -> Vec<String> {
     test_binaries("dataflow-core", |_, text| !text.contains(NOT_FOR_MIRI))
 }
 
-/// Of dataflow-mpi, tests whose ranks are threads: the engine over them, and its traces.
-const RANKS_AS_THREADS: [&str; 2] = ["across", "traced"];
+/// Of dataflow-mpi, the test whose ranks are threads: the engine over them, and its traces.
+const RANKS_AS_THREADS: [&str; 1] = ["across"];
 
 /// Simulations of dataflow-numa: one thread each, and most of the time that its tests take.
 const OF_ONE_THREAD: &str = "simulate::";
@@ -235,7 +238,14 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
             let mut cargo = nightly(&["cargo", "test", ALL_BINARIES, "-Zbuild-std"]);
             cargo.args(["--target", &host]);
             let packages = ["dataflow-core", "dataflow-numa"];
-            cargo.args(["-p", "dataflow-mpi", "-p", TESTS_OF_CORE]);
+            cargo.args([
+                "-p",
+                "dataflow-mpi",
+                "-p",
+                TESTS_OF_CORE,
+                "-p",
+                TESTS_OF_MPI,
+            ]);
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
             let of = |package| test_binaries(package, |name, _| name != STARTS_A_COMPILER);
             let binaries = packages.map(of).concat();

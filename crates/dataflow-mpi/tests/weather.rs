@@ -87,7 +87,7 @@ fn tell_in(world: &World, seed: u64, graphs: &[Arc<Graph>]) -> Story<Told> {
 
 #[test]
 fn every_graph_runs_to_its_end_in_rough_weather() {
-    let test = "-p dataflow-mpi --test weather every_graph_runs";
+    let test = "-p dataflow-mpi-tests --test weather every_graph_runs";
     let seen = sweep(test, 200, |seed, seen| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = Weather::rough(seed, n_ranks);
@@ -183,7 +183,7 @@ fn the_same_seed_tells_the_same_story() {
 /// courier, which acts by turns on fibers, waits where it stands.
 #[test]
 fn in_any_weather_fibers_and_threads_take_the_same_course_to_the_last_message() {
-    let test = "-p dataflow-mpi --test weather in_any_weather";
+    let test = "-p dataflow-mpi-tests --test weather in_any_weather";
     sweep(test, 200, |seed, _| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = match seed % 3 {
@@ -301,7 +301,7 @@ fn cluster(random: &mut Random, n_ranks: usize) -> Cluster {
 
 #[test]
 fn in_any_weather_lean_workers_begin_and_end_every_task_when_others_do_to_the_nanosecond() {
-    let test = "-p dataflow-mpi --test weather in_any_weather_lean";
+    let test = "-p dataflow-mpi-tests --test weather in_any_weather_lean";
     sweep(test, 100, |seed, _| {
         let play = Play::new(seed);
         let (mut lean, others) = (
@@ -319,7 +319,7 @@ fn in_any_weather_lean_workers_begin_and_end_every_task_when_others_do_to_the_na
 
 #[test]
 fn in_any_weather_lengths_travel_as_bytes_do() {
-    let test = "-p dataflow-mpi --test weather in_any_weather_lengths";
+    let test = "-p dataflow-mpi-tests --test weather in_any_weather_lengths";
     sweep(test, 40, |seed, _| {
         let play = Play::new(seed);
         let bytes = play.played(VirtualWorkers::lean, true);
@@ -329,7 +329,7 @@ fn in_any_weather_lengths_travel_as_bytes_do() {
 
 #[test]
 fn in_deadly_weather_every_surviving_rank_ends_with_a_named_error_or_its_whole_result() {
-    let test = "-p dataflow-mpi --test weather in_deadly_weather";
+    let test = "-p dataflow-mpi-tests --test weather in_deadly_weather";
     let seen = sweep(test, 200, |seed, seen| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = Weather::deadly(seed, n_ranks);
@@ -360,7 +360,7 @@ fn named(text: &str) -> Option<u32> {
 /// Most ranks are no neighbours of the dead ones in the tree, and have never spoken to them.
 #[test]
 fn in_a_crowd_and_the_same_weather_nobody_blames_a_rank_that_lives() {
-    let test = "-p dataflow-mpi --test weather in_a_crowd";
+    let test = "-p dataflow-mpi-tests --test weather in_a_crowd";
     let seen = sweep(test, 60, |seed, seen| {
         let mut random = Random(seed ^ 0xc20d);
         let n_ranks = 6 + random.below(30);

@@ -204,11 +204,17 @@ fn a_flood_in_all_directions_arrives(end: &mut End) {
     end.meet();
 }
 
+/// After how many bytes a pattern begins again.
+const PERIOD: usize = 1 << 16;
+
 fn pattern(from: Rank, seed: u32, size: usize) -> Vec<u8> {
     let seed = from.0.wrapping_mul(31).wrapping_add(seed);
-    (0..size)
-        .map(|i| (i as u32 ^ (i >> 8) as u32 ^ seed) as u8)
-        .collect()
+    let byte = |i: usize| (i as u32 ^ (i >> 8) as u32 ^ seed) as u8;
+    // The rest is the same again, and copied: this is not optimised.
+    let first: Vec<u8> = (0..size.min(PERIOD)).map(byte).collect();
+    let mut bytes = first.repeat(size.div_ceil(PERIOD));
+    bytes.truncate(size);
+    bytes
 }
 
 fn room(size: usize) -> Room {

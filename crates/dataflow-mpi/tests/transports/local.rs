@@ -1,7 +1,6 @@
 //! Ranks as threads of this process.
 
-mod engine;
-
+use crate::engine::{Graph, run};
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Cargo, Courier, Head, Heap, Memory, Parcel, Terms};
 use dataflow_core::rank::Rank;
@@ -10,7 +9,6 @@ use dataflow_mpi::transport::local::{self, Local};
 use dataflow_mpi::transport::raw::{Raw, Sendable};
 use dataflow_mpi::transport::{Event, MessageLimits, Payload, Room, Transport};
 use dataflow_mpi::{Bell, Drive, Host, Machine, Messenger, Settings};
-use engine::{Graph, run};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,13 +1,11 @@
 //! Slow networks: what takes longer than ranks may be silent is no death, as long as bytes come.
 
-mod engine;
-
+use crate::engine::world::{Story, in_world};
+use crate::engine::{End, Graph, Task, run};
 use dataflow_core::port::Courier;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, spend};
 use dataflow_mpi::{Drive, Settings};
-use engine::world::{Story, in_world};
-use engine::{End, Graph, Task, run};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,8 +3,7 @@
 //! Once it was passed on by workers, between two bodies: rank 3 had its 8 bytes when a body of 6 s on
 //! rank 2 had ended.
 
-mod sockets;
-
+use crate::sockets;
 use dataflow_core::port::{
     Arrival, Cargo, Courier, Failure, Head, Heap, Inbox, Parcel, Pulse, Terms, WireName,
 };

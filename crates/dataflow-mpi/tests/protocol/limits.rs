@@ -1,13 +1,11 @@
 //! Small limits, large numbers, late and slow ranks, on the simulated network.
 
-mod engine;
-
+use crate::engine::{End, Graph, Task, on_ranks, run, run_on};
 use dataflow_core::error::Kind;
 use dataflow_core::port::{Courier, Heap, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, World, spend};
 use dataflow_mpi::{Counters, Drive, Messenger, Settings};
-use engine::{End, Graph, Task, on_ranks, run, run_on};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

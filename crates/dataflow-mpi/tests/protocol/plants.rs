@@ -4,14 +4,12 @@
 //! results, errors, counters, and that the world comes to its end. Without a bug every verdict is
 //! good. Then a bug is planted in what the ranks say, and the verdict must not be.
 
-mod engine;
-
+use crate::engine::{End, Graph, Task, in_world, run};
 use dataflow_core::port::Courier;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, spend};
 use dataflow_mpi::wire::{Kind, Message, RunStage};
 use dataflow_mpi::{Counters, Messenger, Settings};
-use engine::{End, Graph, Task, in_world, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

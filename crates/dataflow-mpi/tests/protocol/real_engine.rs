@@ -2,15 +2,13 @@
 //!
 //! What the protocol does by itself in these cases: `limits.rs`, `faults.rs`.
 
-mod engine;
-
+use crate::engine::space::{Drawn, Fault};
+use crate::engine::{Graph, Task, in_world};
 use dataflow_core::port::{Context, Courier};
 use dataflow_core::prelude::*;
 use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use dataflow_mpi::{Drive, Messenger, Settings};
-use engine::space::{Drawn, Fault};
-use engine::{Graph, Task, in_world};
 use std::sync::Arc;
 use std::time::Duration;
 

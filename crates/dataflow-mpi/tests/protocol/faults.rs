@@ -4,14 +4,12 @@
 //! right one. Either every rank ends with an error, or the counters disagree, or (where a protocol
 //! heals itself) everything is right.
 
-mod engine;
-
+use crate::engine::{End, Graph, Random, Task, on_ranks, run, run_on};
 use dataflow_core::port::{Courier, Terms};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::transport::simulated::{Weather, spend};
 use dataflow_mpi::wire::{Kind, Message};
 use dataflow_mpi::{Counters, Settings};
-use engine::{End, Graph, Random, Task, on_ranks, run, run_on};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! The transports whose ranks can be threads of one process do what every transport must.
 
-mod conform;
-
-use conform::conform;
+use crate::conform::conform;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Machine;
 use dataflow_mpi::transport::tcp::{Mesh, Token};

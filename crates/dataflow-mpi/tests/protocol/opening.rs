@@ -1,12 +1,10 @@
 //! Ranks that wait for a run to begin: whom they wait for, and for how long.
 
-mod engine;
-
+use crate::engine::{Graph, on_ranks, run};
 use dataflow_core::port::Courier;
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Settings;
 use dataflow_mpi::transport::simulated::{Weather, spend};
-use engine::{Graph, on_ranks, run};
 use std::sync::Mutex;
 use std::time::Duration;
 

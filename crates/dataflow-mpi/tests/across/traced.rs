@@ -1,9 +1,6 @@
 //! Traces of runs in virtual time: exact to the byte, and the cause of slowness is named first.
 
-#[path = "engine/world.rs"]
-#[allow(dead_code, reason = "sweeps of seeds are elsewhere")]
-mod world;
-
+use crate::engine::in_world;
 use dataflow_core::port::{Context, Executor, Heap, Job, Shuffled};
 use dataflow_core::prelude::*;
 use dataflow_core::run_across;
@@ -14,7 +11,6 @@ use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
 use std::sync::Arc;
 use std::time::Duration;
-use world::in_world;
 
 task_names! {
     /// A cell of a row after so many steps.

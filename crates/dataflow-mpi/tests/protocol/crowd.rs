@@ -1,8 +1,6 @@
 //! Many ranks: what a rank keeps and says depends on those it speaks to, and all learn what matters.
 
-#[path = "../examples/crowd/world.rs"]
-mod world;
-
+use crate::crowded::{Crowd, STEP, parcel};
 use dataflow_core::port::{Failure, Pulse};
 use dataflow_core::rank::Rank;
 use dataflow_mpi::Settings;
@@ -12,7 +10,6 @@ use dataflow_mpi::wire::Kind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use world::{Crowd, STEP, parcel};
 
 /// The ranks of a job are at work.
 fn at_work(n_ranks: usize) -> Crowd {

@@ -1,7 +1,6 @@
 //! The real engine over this courier: a wavefront whose borders cross ranks.
 
-mod engine;
-
+use crate::engine::{Random, in_this, in_world};
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
 use dataflow_core::port::{Block, Context, Courier, Heap, Inline, Shuffled, Wire};
@@ -11,7 +10,6 @@ use dataflow_core::{Report, run_across};
 use dataflow_mpi::transport::local;
 use dataflow_mpi::transport::simulated::{VirtualWorkers, Weather, World, spend};
 use dataflow_mpi::{Drive, Machine, Messenger, Settings};
-use engine::{Random, in_this, in_world};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
