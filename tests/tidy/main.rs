@@ -91,6 +91,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["dataflow-core", "dataflow-linalg"],
     ),
     ("dataflow-mpi-tests", &["dataflow-core", "dataflow-mpi"]),
+    ("dataflow-numa-tests", &["dataflow-core", "dataflow-numa"]),
     ("dataflow-common", &["dataflow-core", "dataflow-runtime"]),
     ("dataflow-numa", &["dataflow-core"]),
     ("dataflow-mpi", &["dataflow-core"]),

@@ -188,7 +188,7 @@ fn tests_under_qemu() -> Command {
     let qemu = found.into_iter().find(|name| in_path(name).is_some());
     let packages = ["dataflow-core", "dataflow-numa"];
     let mut cargo = steps::cargo(&["test", "--no-fail-fast", "--target", EMULATED, "--lib"]);
-    cargo.args(["-p", wide::TESTS_OF_CORE]);
+    cargo.args(["-p", wide::TESTS_OF_CORE, "-p", wide::TESTS_OF_NUMA]);
     cargo.args(packages.map(|package| ["-p", package]).as_flattened());
     let of = |package| wide::test_binaries(package, |name, _| !NOT_EMULATED.contains(&name));
     let binaries = packages.map(of).concat();

@@ -48,6 +48,8 @@ const BARE: &[&str] = &[
     "-p",
     "dataflow-numa",
     "-p",
+    "dataflow-numa-tests",
+    "-p",
     "dataflow-applications",
     "-p",
     "dataflow-properties",
@@ -290,12 +292,38 @@ mod tests {
         files.flatten().map(|entry| entry.unwrap().path())
     }
 
+    fn programs_of_tests() -> BTreeSet<PathBuf> {
+        let metadata = steps::metadata().unwrap();
+        let paths = targets_of_tests(&metadata);
+        paths
+            .filter_map(|target| fs::canonicalize(target["src_path"].as_str()?).ok())
+            .collect()
+    }
+
+    /// Nor does the compiler say anything of a file that no `mod` names.
+    #[test]
+    fn each_file_beside_the_main_file_of_a_program_of_tests_is_part_of_it() {
+        let mains = programs_of_tests();
+        let mains: Vec<PathBuf> = { mains.into_iter() }
+            .filter(|path| path.ends_with("main.rs"))
+            .collect();
+        assert!(mains.len() > 10, "{mains:?}");
+        for main in mains {
+            let text = fs::read_to_string(&main).unwrap();
+            let beside = fs::read_dir(main.parent().unwrap()).unwrap();
+            let files = beside.map(|entry| entry.unwrap().path());
+            for file in files.filter(|path| path.extension().is_some_and(|of| of == "rs")) {
+                let name = file.file_stem().unwrap().to_str().unwrap();
+                let line = format!("mod {name};");
+                let is_part = name == "main" || text.lines().any(|of| of == line);
+                assert!(is_part, "{} would not run", file.display());
+            }
+        }
+    }
+
     #[test]
     fn each_file_of_a_folder_of_tests_is_a_target() {
-        let metadata = steps::metadata().unwrap();
-        let targets: BTreeSet<PathBuf> = targets_of_tests(&metadata)
-            .filter_map(|target| fs::canonicalize(target["src_path"].as_str()?).ok())
-            .collect();
+        let targets = programs_of_tests();
         for path in files_of_tests(&["tests", "tests/applications"])
             .filter(|path| path.extension().is_some_and(|of| of == "rs"))
         {

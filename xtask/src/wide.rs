@@ -126,8 +126,9 @@ fn forgetful(named: Option<&str>) -> Vec<(String, Step)> {
 /// The tests of the core from outside: a package of their own.
 pub const TESTS_OF_CORE: &str = "dataflow-core-tests";
 
-/// Those of dataflow-mpi.
+/// Those of dataflow-mpi and dataflow-numa.
 pub const TESTS_OF_MPI: &str = "dataflow-mpi-tests";
+pub const TESTS_OF_NUMA: &str = "dataflow-numa-tests";
 
 /// Where others look into a run, or end it, while its workers are inside: what the core's `unsafe`
 /// is about. A seed is a schedule, and what weak memory lets each thread see.
@@ -238,15 +239,10 @@ pub fn tsan(steps: &mut Steps, filter: Option<String>) {
             let mut cargo = nightly(&["cargo", "test", ALL_BINARIES, "-Zbuild-std"]);
             cargo.args(["--target", &host]);
             let packages = ["dataflow-core", "dataflow-numa"];
-            cargo.args([
-                "-p",
-                "dataflow-mpi",
-                "-p",
-                TESTS_OF_CORE,
-                "-p",
-                TESTS_OF_MPI,
-            ]);
+            let tests = [TESTS_OF_CORE, TESTS_OF_MPI, TESTS_OF_NUMA];
+            cargo.args(["-p", "dataflow-mpi"]);
             cargo.args(packages.map(|package| ["-p", package]).as_flattened());
+            cargo.args(tests.map(|package| ["-p", package]).as_flattened());
             let of = |package| test_binaries(package, |name, _| name != STARTS_A_COMPILER);
             let binaries = packages.map(of).concat();
             let binaries = binaries.iter().chain(&ranks);

@@ -17,7 +17,7 @@ fn cores(topology: &Topology) -> Vec<(usize, usize, Vec<usize>)> {
 }
 
 fn awkward() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/topologies/awkward.xml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies/awkward.xml")
 }
 
 /// A file of this test run, written anew.
