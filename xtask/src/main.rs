@@ -68,7 +68,8 @@ cargo xtask COMMAND
                                 installs what is missing, then checks and tests everything
                                 (20 to 28 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
-       --quick                  the inner loop: format, clippy, unit tests and a few more, default features only
+       --quick                  the inner loop: format, clippy, unit tests but linear algebra's and a few more, default
+                                features only
        --strict                 a step that this machine cannot do has failed (a single test is skipped all the same)
   lapack                        LAPACK's acceptance tests of Cholesky, LU and QR: all types, four precisions, one rank
                                 and grids of ranks; counts and largest ratios (minutes)
