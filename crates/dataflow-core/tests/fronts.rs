@@ -254,6 +254,67 @@ fn a_worker_with_an_index_too_large_is_refused_by_its_index() {
     }
 }
 
+/// Two workers, both of which say that they are the first.
+struct Twins;
+
+/// The first of them; the other comes in while it looks for a task.
+struct TwinLane<'j> {
+    job: &'j Job,
+    words: Vec<Word>,
+    is_alone: bool,
+}
+
+impl Lane for TwinLane<'_> {
+    fn worker(&self) -> usize {
+        0
+    }
+    fn push(&mut self, word: Word, _: i64) {
+        self.words.push(word);
+    }
+    fn pop(&mut self) -> Option<Word> {
+        if std::mem::take(&mut self.is_alone) {
+            let other = self.job.enter().expect("the run goes on");
+            assert_eq!(other.work(&mut TooLargeLane(0, Vec::new())), 0);
+        }
+        self.words.pop()
+    }
+    fn steal(&mut self) -> Option<Word> {
+        None
+    }
+    fn outranks(&self, _: i64) -> bool {
+        false
+    }
+}
+
+impl Executor for Twins {
+    fn n_workers(&self) -> usize {
+        2
+    }
+    fn execute(&self, job: &Arc<Job>) {
+        let (words, is_alone) = (Vec::new(), true);
+        let mut lane = TwinLane {
+            job,
+            words,
+            is_alone,
+        };
+        while let Some(entered) = job.enter() {
+            entered.work(&mut lane);
+        }
+    }
+}
+
+/// Both had the same places for their tasks and the same line for their counts: a task that was put where
+/// another one lay was lost, and the run hung.
+#[test]
+fn a_second_worker_of_one_index_is_refused_while_the_first_is_inside() {
+    for error in ends(&Twins) {
+        assert_eq!(error.kind(), Kind::SchedulerFailed, "{error}");
+        let text = "two workers of an executor were inside a run at once as worker 0 (each has an index of \
+                    its own)";
+        assert_eq!(error.message(), text);
+    }
+}
+
 #[test]
 fn a_run_that_was_cancelled_says_so_however_the_program_was_written() {
     let monitor = Monitor::new();

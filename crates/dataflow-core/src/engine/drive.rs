@@ -188,7 +188,9 @@ impl<F: Front> Work for Driven<'_, F> {
         if !self.admits(lane.worker()) {
             return 0;
         }
-        let mut visit = self.enter(lane);
+        let Some(mut visit) = self.enter(lane) else {
+            return 0;
+        };
         let before = visit.tally.executed;
         // One guard for the whole visit: bodies and whatever else the user wrote may panic.
         let work = || {
@@ -206,9 +208,12 @@ impl<F: Front> Work for Driven<'_, F> {
         }
         let paused = self.front.resume(worker);
         let has_begun = paused.is_some();
-        let mut visit = match paused {
-            Some((left, hand)) => self.visit(lane, left, hand),
+        let visit = match paused {
+            Some((left, hand)) => Some(self.visit(lane, left, hand)),
             None => self.enter(lane),
+        };
+        let Some(mut visit) = visit else {
+            return false;
         };
         let mut begun = false;
         let piece = || {
@@ -250,9 +255,16 @@ impl<'b, F: Front> Driven<'b, F> {
         false
     }
 
-    /// A worker comes in.
-    fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Visit<'l, F::Hand<'b>> {
+    /// A worker comes in, unless another one of its index is inside: then the run is stopped, for what both
+    /// have in hand is one worker's.
+    fn enter<'l>(&'l self, lane: &'l mut dyn Lane) -> Option<Visit<'l, F::Hand<'b>>> {
         let (common, worker) = (self.front.common(), lane.worker());
+        if !common.ledger.line(worker).take() {
+            self.refuse(format!(
+                "two workers of an executor were inside a run at once as worker {worker} (each has an index of its own)"
+            ));
+            return None;
+        }
         let opened = common.opened.as_deref();
         let track = opened.and_then(|opened| opened.enter(worker)).map(Box::new);
         let left = LeftVisit {
@@ -260,7 +272,7 @@ impl<'b, F: Front> Driven<'b, F> {
             track,
             began: None,
         };
-        self.visit(lane, left, self.front.enter(worker))
+        Some(self.visit(lane, left, self.front.enter(worker)))
     }
 
     fn visit<'l>(
@@ -309,6 +321,7 @@ impl<'b, F: Front> Driven<'b, F> {
         if let (Some(opened), Some(track)) = (opened, track) {
             opened.leave(worker, *track);
         }
+        line.give_back();
         tally.executed
     }
 }

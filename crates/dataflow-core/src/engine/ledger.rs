@@ -34,6 +34,8 @@ pub(crate) struct Ledger {
 /// What one worker did.
 #[derive(Debug, Default)]
 pub(crate) struct LedgerLine {
+    /// Whether a worker of this index is on a visit.
+    is_taken: AtomicBool,
     executed: AtomicU64,
     queued: AtomicU64,
     taken: AtomicU64,
@@ -162,6 +164,18 @@ impl Ledger {
 }
 
 impl LedgerLine {
+    /// A worker of this index begins a visit; false if another one is on a visit.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        // Relaxed, as the next: it orders nothing, the gate does.
+        !self.is_taken.swap(true, Ordering::Relaxed)
+    }
+
+    /// The visit ends.
+    pub fn give_back(&self) {
+        self.is_taken.store(false, Ordering::Relaxed);
+    }
+
     /// What this worker has counted in earlier visits: executed, queued, taken.
     pub fn read(&self) -> VisitCounts {
         VisitCounts {

@@ -70,7 +70,7 @@ pub trait Executor: Send + Sync {
 
     /// Lets workers enter the job until it [is over](Job::is_over), and blocks until then.
     ///
-    /// No two workers inside use the same index at the same time.
+    /// No two workers inside use the same index at the same time: the run ends when a second one comes.
     fn execute(&self, job: &Arc<Job>);
 
     /// The same from inside a body that one of the executor's workers runs: that worker runs tasks
