@@ -203,8 +203,9 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
         None,
     );
     let outer_depth = replace_depth(depth);
+    let back = Later::new(|| _ = replace_depth(outer_depth));
     run.execute(on, Arc::default(), counting, |_| {});
-    replace_depth(outer_depth);
+    back.now();
     let ended = run.finish(on, start);
     trace::close(opened, space, Rank(0));
     ended.map_err(|ordered| space.explained(ordered.error))

@@ -1,6 +1,10 @@
 //! Scopes inside of tasks and of other scopes.
 
 use super::*;
+use dataflow_core::port::Job;
+use dataflow_core::run_inside;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 #[test]
 fn a_scope_inside_a_body_or_a_program_is_refused() {
@@ -234,4 +238,29 @@ fn scopes_nested_too_deep_are_an_error() {
             }
         }
     }
+}
+
+/// Each left its thread a level deeper, until no body there could run anything inside of itself.
+#[test]
+fn a_run_inside_a_body_whose_executor_panics_leaves_no_level_behind() {
+    struct Breaks;
+    impl Executor for Breaks {
+        fn n_workers(&self) -> usize {
+            1
+        }
+        fn execute(&self, job: &Arc<Job>) {
+            Inline.execute(job);
+        }
+        fn execute_inside(&self, _: &Arc<Job>) {
+            panic!("it runs nothing inside")
+        }
+    }
+    let inner = Independent::new("inner", 1, |_| Ok(()));
+    let outer = Independent::new("outer", 101, |_| {
+        let broken = catch_unwind(AssertUnwindSafe(|| run_inside(&inner, &Breaks)));
+        assert!(broken.is_err());
+        run_inside(&inner, &Inline)?;
+        Ok(())
+    });
+    run(&outer, &Inline).unwrap();
 }
