@@ -317,6 +317,21 @@ fn a_datum_is_held_from_the_round_that_made_it_to_the_last_that_reads_it() {
     assert_eq!((counts.rounds, held), (Some(4), vec![100, 100]));
 }
 
+/// They ran over: two such data were as good as none.
+#[test]
+fn bytes_beyond_all_numbers_are_the_largest_one() {
+    let space = Drawn(vec![
+        (0, vec![]),
+        (0, vec![]),
+        (1, vec![0, 1]),
+        (1, vec![0]),
+    ]);
+    let counting = Counting::of(&space, 2).bytes(&|_, _| 1 << 63);
+    let counts = counting.in_rounds(NonZeroUsize::MIN).count().unwrap();
+    assert_eq!(sent(&counts), [2, 2, u64::MAX]);
+    assert_eq!(counts.ranks[1].held, u64::MAX);
+}
+
 #[test]
 fn a_space_that_contradicts_itself_or_needs_more_ranks_is_named() {
     let space = Cholesky::new(4, (2, 2));

@@ -123,11 +123,30 @@ pub enum Part {
 }
 
 impl Part {
-    /// Bytes of this part of a `rows × cols` tile.
-    pub(crate) fn bytes<T>(self, (rows, cols): (usize, usize)) -> u64 {
-        let format = Format::ColumnMajor;
-        let tile = TileLayout { rows, cols, format };
-        (tile.n_elements(self) * size_of::<T>()) as u64
+    /// Bytes of this part of a `rows × cols` tile, or the largest number: a tile that is only counted may be
+    /// larger than any memory.
+    pub(crate) fn bytes<T>(self, shape: (usize, usize)) -> u64 {
+        let bytes = self
+            .n_elements(shape)
+            .saturating_mul(size_of::<T>() as u128);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// How many elements it has of a `rows × cols` tile.
+    fn n_elements(self, (rows, cols): (usize, usize)) -> u128 {
+        let (rows, cols) = (rows as u128, cols as u128);
+        let short = rows.min(cols);
+        let triangle = |side: u128| side * (side + 1) / 2;
+        match self {
+            Part::Whole => rows * cols,
+            Part::Lower => short * (rows - short) + triangle(short),
+            Part::UnitLower => short * (rows - short) + triangle(short.saturating_sub(1)),
+            Part::Upper => short * (cols - short) + triangle(short),
+            Part::UpperBlocks => {
+                let (blocks, rest) = (cols / rows.max(1), cols % rows.max(1));
+                blocks * triangle(rows) + rows.min(1) * triangle(rest)
+            }
+        }
     }
 }
 
@@ -211,20 +230,10 @@ impl TileLayout {
         whole.into_iter().chain(of_columns)
     }
 
-    /// How many elements a part has.
+    /// How many elements a part has, or the largest number.
     pub(crate) fn n_elements(self, part: Part) -> usize {
-        let TileLayout { rows, cols, .. } = self;
-        let short = rows.min(cols);
-        match part {
-            Part::Whole => rows * cols,
-            Part::Lower => short * (rows - short) + short * (short + 1) / 2,
-            Part::UnitLower => short * (rows - short) + short * short.saturating_sub(1) / 2,
-            Part::Upper => short * (cols - short) + short * (short + 1) / 2,
-            Part::UpperBlocks => {
-                let (blocks, rest) = (cols / rows.max(1), cols % rows.max(1));
-                blocks * (rows * (rows + 1) / 2) + rows.min(1) * (rest * (rest + 1) / 2)
-            }
-        }
+        let elements = part.n_elements((self.rows, self.cols));
+        usize::try_from(elements).unwrap_or(usize::MAX)
     }
 
     /// Every sub-tile in storage order: its first row and column, and its place.
@@ -782,6 +791,22 @@ mod tests {
         let tile = Tile::from_fn(5, 5, format, &heap(), |i, j| drawing[i][j]);
         let expected: Vec<f64> = (0..25).map(f64::from).collect();
         assert_eq!(tile.as_slice(), expected);
+    }
+
+    /// The second one had none: what is only counted, or simulated, was sent for nothing.
+    #[test]
+    fn a_tile_that_no_memory_holds_is_counted_as_large_as_numbers_are() {
+        let side = 1 << 31;
+        for (part, shape, bytes) in [
+            (Part::Whole, (side, side / 4), 1 << 63),
+            (Part::Whole, (side, side / 2), u64::MAX),
+            (Part::Whole, (usize::MAX, usize::MAX), u64::MAX),
+            (Part::Lower, (side, side / 2), (3 << 62) + (1 << 32)),
+            (Part::Upper, (2 * side, 2 * side), u64::MAX),
+            (Part::UpperBlocks, (2 * side, side << 9), u64::MAX),
+        ] {
+            assert_eq!(part.bytes::<f64>(shape), bytes, "{part:?} of {shape:?}");
+        }
     }
 
     #[test]

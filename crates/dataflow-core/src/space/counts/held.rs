@@ -10,8 +10,8 @@ use crate::space::{Inputs, TaskSpace};
 pub(super) struct HeldBytes<T> {
     /// By source, its flow and the rank: how many tasks there have not run yet, and its bytes.
     needed: NameTable<(T, u32, Rank), (u32, u64)>,
-    /// By rank.
-    bytes: Vec<u64>,
+    /// By rank; of data that need not fit any memory.
+    bytes: Vec<u128>,
 }
 
 impl<T> HeldBytes<T> {
@@ -25,14 +25,15 @@ impl<T> HeldBytes<T> {
     /// What a rank holds now.
     pub fn note(&self, ranks: &mut [OfRank]) {
         let ranks = ranks.iter_mut().zip(&self.bytes);
-        ranks.for_each(|(rank, bytes)| rank.held = rank.held.max(*bytes));
+        let narrow = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+        ranks.for_each(|(rank, bytes)| rank.held = rank.held.max(narrow(*bytes)));
     }
 }
 
 impl<T: crate::space::TaskName> HeldBytes<T> {
     /// A datum has come, for so many tasks.
     pub fn come(&mut self, datum: (T, u32, Rank), uses: u32, bytes: u64) {
-        self.bytes[datum.2.0 as usize] += bytes;
+        self.bytes[datum.2.0 as usize] += u128::from(bytes);
         self.needed.insert(datum, (uses, bytes));
     }
 
@@ -69,7 +70,7 @@ impl<S: TaskSpace> Inputs<S> for Needed<'_, S> {
         };
         *uses -= 1;
         if *uses == 0 {
-            self.held.bytes[self.on.0 as usize] -= *bytes;
+            self.held.bytes[self.on.0 as usize] -= u128::from(*bytes);
             self.held.needed.remove(&datum);
         }
     }

@@ -192,7 +192,7 @@ pub struct Traffic {
     pub activations: u64,
     /// Data.
     pub messages: u64,
-    /// Of these data.
+    /// Of these data; the largest number if they are more.
     pub bytes: u64,
 }
 
@@ -200,7 +200,7 @@ impl Traffic {
     fn add(&mut self, other: Traffic) {
         self.activations += other.activations;
         self.messages += other.messages;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 

@@ -269,7 +269,7 @@ impl<S: TaskSpace> CountingWalk<'_, '_, S> {
         let parcel = Traffic {
             activations: 1,
             messages: bytes().count() as u64,
-            bytes: bytes().sum(),
+            bytes: bytes().fold(0, u64::saturating_add),
         };
         let (ranks, pairs) = (&mut self.counts.ranks, &mut self.pairs);
         let mut hop = |from: Rank, to: Rank| {
