@@ -73,9 +73,11 @@ fn beyond(end: u64) -> ! {
 /// The numbers of a range whose remainder by `places` is `place`: those of one rank.
 #[doc(hidden)]
 pub fn dealt(range: Range<u32>, place: u32, places: u32) -> Steps {
-    let after = (place % places + places - range.start % places) % places;
+    // Wider than the values: two of them together may be more than one holds.
+    let [at, of, start] = [place, places, range.start].map(u64::from);
+    let after = (at % of + of - start % of) % of;
     let next = match place < places {
-        true => range.start.saturating_add(after),
+        true => range.start.saturating_add(after as u32),
         false => range.end, // nobody sits there
     };
     Steps {
@@ -356,6 +358,10 @@ mod tests {
         }
         assert_eq!(dealt(u32::MAX - 1..u32::MAX, 3, 7).count(), 0);
         assert_eq!(dealt(u32::MAX - 9..u32::MAX, 3, 7).count(), 1);
+        // A place and all places are more together than a `u32` holds: what was left of them is another's.
+        let half = 1 << 31;
+        assert!(dealt(0..10, half, half + 1).eq([]));
+        assert!(dealt(half - 1..half + 9, half, half + 1).eq([half]));
     }
 
     /// A triangle, nothing, one task, every third number of a row, a box; of some only the even ones; a
