@@ -44,6 +44,7 @@ use crate::host::Host;
 use dataflow_core::error::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::stderr;
+use dataflow_core::words::counted;
 use mio::net::TcpStream;
 use std::fmt;
 use std::io;
@@ -152,9 +153,10 @@ impl Mesh {
     ///
     /// # Errors
     /// If a rank ends or falls silent meanwhile, cannot be reached by another or does not come in
-    /// time (`rank_lost`), or the operating system refuses.
+    /// time (`rank_lost`), or this is another rank or the operating system refuses (`wrong_settings`).
     pub fn lead(&self, listener: TcpListener, interrupt: &mut Interrupt) -> Result<Tcp, Error> {
         let led = || {
+            self.expect_place(self.rank == Rank(0), "leads (rank 0 does)")?;
             room::for_sockets(self)?;
             let mut tcp = Tcp::new(self, listener)?;
             lead::Leader::new(&mut tcp, interrupt).lead()?;
@@ -168,16 +170,28 @@ impl Mesh {
     ///
     /// # Errors
     /// If rank 0 cannot be reached in time or another rank is lost meanwhile (`rank_lost`), if they
-    /// expect another number of ranks (`parameters_differ`), if rank 0 does not know the token or
-    /// the operating system refuses (`wrong_settings`).
+    /// expect another number of ranks (`parameters_differ`), if rank 0 does not know the token, this is
+    /// rank 0 or the operating system refuses (`wrong_settings`).
     pub fn join(&self, root: &[SocketAddr], listener: TcpListener) -> Result<Tcp, Error> {
         let joined = || {
+            self.expect_place(self.rank != Rank(0), "joins (it leads)")?;
             room::for_sockets(self)?;
             let mut tcp = Tcp::new(self, listener)?;
             join::Joiner::new(&mut tcp).join(root)?;
             Ok(tcp)
         };
         joined().map_err(MeshError::into_error)
+    }
+
+    /// Whether there is such a rank, and it is one that may do so: places are looked up by its number.
+    fn expect_place(&self, may: bool, does: &str) -> Result<(), MeshError> {
+        let (rank, n_ranks) = (self.rank, self.n_ranks);
+        let text = match (rank.0 as usize) < n_ranks {
+            true if may => return Ok(()),
+            true => format!("{rank} {does}"),
+            false => format!("{rank} of {} (they begin at 0)", counted(n_ranks, "rank")),
+        };
+        Err(MeshError::Other(Error::wrong_settings(text)))
     }
 
     /// How often ranks that gather say that they live.
@@ -385,6 +399,28 @@ mod tests {
                 "{listens} {found} {machine:?} {rank}: {text:?}"
             );
         }
+    }
+
+    /// Rank 5 of 2 led: all came, and none of them had a place.
+    #[test]
+    fn a_rank_that_there_is_not_is_refused_and_so_is_one_that_takes_anothers_part() {
+        let no_rank = |rank, n_ranks| {
+            let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
+            let mesh = Mesh::new(Rank(rank), n_ranks, Token::random().unwrap());
+            let led = mesh.lead(listener(), &mut || None).err();
+            let joined = mesh.join(&[], listener()).err();
+            [led, joined].map(|refused| refused.map(|error| error.message().to_owned()))
+        };
+        let said = |text: &str| Some(text.to_owned());
+        for (rank, n_ranks, text) in [
+            (5, 2, "rank 5 of 2 ranks (they begin at 0)"),
+            (1, 1, "rank 1 of 1 rank (they begin at 0)"),
+            (0, 0, "rank 0 of 0 ranks (they begin at 0)"),
+        ] {
+            assert_eq!(no_rank(rank, n_ranks), [said(text), said(text)]);
+        }
+        assert_eq!(no_rank(1, 2)[0], said("rank 1 leads (rank 0 does)"));
+        assert_eq!(no_rank(0, 1), [None, said("rank 0 joins (it leads)")]);
     }
 
     #[test]
