@@ -121,10 +121,16 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Errors
     /// If a stored tile is not at hand.
+    ///
+    /// # Panics
+    /// If there is no memory for the array, or it has no entries and a side longer than 2⁶³ − 1.
+    #[track_caller]
     pub fn to_ndarray(&self) -> Result<Array2<T>, TileError> {
-        let shape = (self.rows(), self.cols()).f();
-        let array = Array2::from_shape_vec(shape, self.to_column_major()?);
-        Ok(array.unwrap_or_else(|error| unreachable!("rows · cols elements: {error}")))
+        let (rows, cols) = (self.rows(), self.cols());
+        match Array2::from_shape_vec((rows, cols).f(), self.to_column_major()?) {
+            Ok(array) => Ok(array),
+            Err(error) => panic!("no array is {rows} × {cols}: {error}"),
+        }
     }
 
     /// The matrix in a faer view of any stride.

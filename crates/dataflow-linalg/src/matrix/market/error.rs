@@ -38,7 +38,7 @@ impl ReadError {
     pub fn kind(&self) -> &'static str {
         match self.reason {
             Reason::Io(_) => "input_unreadable",
-            Reason::DoesNotFit { .. } => "does_not_fit",
+            Reason::DoesNotFit { .. } | Reason::TooLong(_) => "does_not_fit",
             Reason::ComplexAsReal(_) => "complex_as_real",
             Reason::Shape(_) | Reason::NotItsAdjoint(_) => "wrong_shape",
             Reason::AlreadyRead => "already_read",
@@ -185,6 +185,8 @@ pub enum Reason {
         /// Bytes that they may take.
         limit: u64,
     },
+    /// A side of a matrix without entries is longer than one of an array can be.
+    TooLong(usize),
     /// A real type was asked for a complex matrix.
     ComplexAsReal(Precision),
     /// The layout has another shape than the file.
@@ -294,6 +296,11 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "{rows} x {cols} does not fit: needs {bytes} bytes (at most {limit} are allowed)"
+            ),
+            Reason::TooLong(side) => write!(
+                f,
+                "no array has a side of {side} (at most {} are allowed)",
+                isize::MAX
             ),
             Reason::ComplexAsReal(precision) => write!(
                 f,

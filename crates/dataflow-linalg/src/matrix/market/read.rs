@@ -212,7 +212,7 @@ impl<R: BufRead> Reader<R> {
     ///
     /// # Errors
     /// As [`read_tiled`](Self::read_tiled): [`Reason::DoesNotFit`] if the array takes more than half of
-    /// [`physical_memory`].
+    /// [`physical_memory`]; and [`Reason::TooLong`].
     ///
     /// # Examples
     /// ```
@@ -225,6 +225,10 @@ impl<R: BufRead> Reader<R> {
     /// ```
     pub fn read_ndarray<T: Scalar>(&mut self) -> Result<Array2<T>, ReadError> {
         let Header { rows, cols, .. } = self.header;
+        let side = rows.max(cols);
+        if rows.min(cols) == 0 && isize::try_from(side).is_err() {
+            return Err(self.refusal(Some(self.size_line), Reason::TooLong(side)));
+        }
         let one_tile = Layout::general(rows, cols, rows.max(cols).max(1));
         let one_tile = one_tile.unwrap_or_else(|error| unreachable!("a single tile: {error}"));
         let tile = self.read_tiled(one_tile, Arc::new(Heap), physical_memory() / 2)?;

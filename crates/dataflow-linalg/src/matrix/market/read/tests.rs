@@ -643,6 +643,29 @@ fn an_array_of_more_than_memory_holds_is_refused_before_there_is_room_for_it() {
     );
 }
 
+/// A panic said that it was unreachable.
+#[test]
+fn a_side_that_no_array_has_is_refused_though_the_matrix_has_no_entries() {
+    let longest = isize::MAX as usize;
+    for (rows, cols) in [(longest + 1, 0), (0, usize::MAX)] {
+        let sizes = format!("{rows} {cols} 0");
+        let text = file("coordinate real general", &[&sizes]);
+        let read = || Reader::new("a.mtx", &text[..]).unwrap();
+        let refused = read().read_ndarray::<f64>().unwrap_err();
+        let told = format!("a.mtx: line 2: no array has a side of {}", rows.max(cols));
+        assert!(refused.to_string().starts_with(&told), "{refused}");
+        // Tiles may have any.
+        let layout = Layout::general(rows, cols, usize::MAX).unwrap();
+        let tiled = read().read_tiled::<f64>(layout, Arc::new(Heap), 0).unwrap();
+        assert_eq!((tiled.rows(), tiled.cols()), (rows, cols));
+    }
+    let text = file("coordinate real general", &[&format!("0 {longest} 0")]);
+    let array = Reader::new("a.mtx", &text[..])
+        .unwrap()
+        .read_ndarray::<f64>();
+    assert_eq!(array.unwrap().dim(), (0, longest));
+}
+
 /// Of a matrix whose lower triangle is stored the rest is taken for its adjoint.
 #[test]
 fn a_lower_layout_is_for_matrices_that_are_their_adjoint() {
