@@ -712,10 +712,10 @@ impl Strided {
         assert!(rows <= 1 || view.row_stride() == 1, "columns in pieces");
         // BLAS wants a leading dimension of at least 1 and the rows, even where none is used.
         let least = rows.max(1);
-        let ld = if cols <= 1 {
+        let ld = if rows == 0 || cols <= 1 {
             least
         } else {
-            usize::try_from(view.col_stride()).map_or(0, |stride| stride.max(1))
+            usize::try_from(view.col_stride()).unwrap_or(0)
         };
         assert!(ld >= least, "columns out of order");
         let [rows, cols, ld] = [rows, cols, ld].map(length);
@@ -769,6 +769,21 @@ mod tests {
             a,
             MatMut::from_column_major_slice_mut(&mut c, 2, 2),
         );
+    }
+
+    /// It was given to LAPACK as a row of 64 elements, of which there is one; that LAPACK looked at no other was
+    /// luck.
+    #[test]
+    #[should_panic(expected = "columns out of order")]
+    fn a_row_whose_elements_all_lie_at_one_place_is_refused() {
+        getrf((1, 64), &mut [1.0; 64][..1], 0, &mut [0]);
+    }
+
+    #[test]
+    fn a_matrix_without_elements_may_have_any_leading_dimension() {
+        for ld in [0, 1, 7] {
+            assert_eq!(getrf::<f64>((0, 5), &mut [], ld, &mut []), 0);
+        }
     }
 
     #[test]
