@@ -176,10 +176,15 @@ fn outside(
 pub(crate) fn after(program: &Program, derived: &Derived) -> Result<(), Vec<Fault>> {
     let mut faults = Vec::new();
     for (number, statement) in program.statements.iter().enumerate() {
+        let mut mixed = Vec::new();
+        for at in 0..statement.accesses.len() {
+            let found = read_and_written(program, statement, at);
+            if let Some((other, both)) = found.map_err(|e| inexact(number, Some(at), e))? {
+                mixed.push((at, other));
+                faults.push((number, Some(at), Reason::ReadAndWritten(other, both)));
+            }
+        }
         for (at, access) in statement.accesses.iter().enumerate() {
-            let mixed = read_and_written(program, statement, at);
-            let mixed = mixed.map_err(|e| inexact(number, Some(at), e))?;
-            faults.extend(mixed.map(|reason| (number, Some(at), reason)));
             let stored = program.families[access.family].stored;
             for input in &derived.tasks[number].inputs[at] {
                 let may_lack = program.families[access.family].orders
@@ -192,7 +197,9 @@ pub(crate) fn after(program: &Program, derived: &Derived) -> Result<(), Vec<Faul
                     faults.push((number, Some(at), reason));
                     continue;
                 }
-                let found = at_home(program, (number, at), &input.guard);
+                // That a task has a datum twice was said: not that it changes what it takes, too.
+                let is_said = |by| mixed.contains(&(at, by)) || mixed.contains(&(by, at));
+                let found = at_home(program, (number, at), &input.guard, is_said);
                 let found = found.map_err(|e| inexact(number, Some(at), e))?;
                 faults.extend(found.map(|reason| (number, Some(at), reason)));
             }
@@ -202,12 +209,12 @@ pub(crate) fn after(program: &Program, derived: &Derived) -> Result<(), Vec<Faul
 }
 
 /// Whether an access reads what an earlier one of the same task writes, or the reverse: the reader would
-/// see the datum as it was, which no loop says.
+/// see the datum as it was, which no loop says. Answers the earlier one, and where that is so.
 fn read_and_written(
     program: &Program,
     statement: &Statement,
     at: usize,
-) -> Result<Option<Reason>, Inexact> {
+) -> Result<Option<(usize, System)>, Inexact> {
     let access = &statement.accesses[at];
     let family = &program.families[access.family];
     if family.related || family.orders {
@@ -218,24 +225,24 @@ fn read_and_written(
         return Ok(None);
     };
     let (other, both) = found?;
-    Ok(Some(Reason::ReadAndWritten(
-        other,
-        both.given(&statement.base)?,
-    )))
+    Ok(Some((other, both.given(&statement.base)?)))
 }
 
-/// What is wrong with taking a datum from home where a guard holds.
+/// What is wrong with taking a datum from home where a guard holds, beside what is said already of the
+/// task's own accesses.
 fn at_home(
     program: &Program,
     (number, at): (usize, usize),
     guard: &System,
+    is_said: impl Fn(usize) -> bool,
 ) -> Result<Option<Reason>, Inexact> {
     let statement = &program.statements[number];
     let access = &statement.accesses[at];
     for (other, its) in program.statements.iter().enumerate() {
         for (by, write) in its.accesses.iter().enumerate() {
             let concerns = write.family == access.family && write.mode.writes();
-            if !concerns || (other, by) == (number, at) && access.mode != Mode::Read {
+            let own = other == number && (is_said(by) || by == at && access.mode != Mode::Read);
+            if !concerns || own {
                 continue;
             }
             let reason = match (access.mode, write.mode) {

@@ -255,7 +255,8 @@ fn family(space: &Space, of: &Statement, access: &Access) -> Result<usize> {
     let declared = &space.families[family];
     let (n, own) = (declared.subscripts.len(), access.subscripts.len());
     if own != n {
-        let text = format!("`{}` has {n} subscripts, this one {own}", declared.name);
+        let subscripts = if n == 1 { "subscript" } else { "subscripts" };
+        let text = format!("`{}` has {n} {subscripts}, this one {own}", declared.name);
         return Err(Error::new_spanned(&access.element, text));
     }
     Ok(family)

@@ -439,6 +439,7 @@ impl Parse for Family {
     fn parse(input: ParseStream) -> Result<Self> {
         let is_order = input.parse::<Ident>()? == "order";
         let name = input.parse()?;
+        expect_one_pair(&name, input)?;
         let content;
         bracketed!(content in input);
         let subscripts = Punctuated::<Ident, Token![,]>::parse_terminated(&content)?;
@@ -523,6 +524,11 @@ impl Parse for Item {
         }
         if input.peek(Token![if]) {
             return condition(input).map(Item::If);
+        }
+        if input.peek(Token![let]) {
+            let text = "a parameter is named outside of the loops, `let nt = self.nt;`, and is the same for all \
+                        tasks; what depends on the variable of a loop is written where it is used";
+            return Err(input.error(text));
         }
         if !(input.peek(syn::Ident) && input.peek2(token::Brace)) {
             let text =
@@ -708,6 +714,24 @@ fn flow(mode: Ident, name: Ident, input: ParseStream) -> Result<Access> {
     })
 }
 
+/// Not `A[i][j]`, as an array of C would have it: what is next are the brackets.
+fn expect_one_pair(family: &Ident, input: ParseStream) -> Result<()> {
+    let ahead = input.fork();
+    let mut pairs = Vec::new();
+    while ahead.peek(token::Bracket) {
+        pairs.push(ahead.parse::<proc_macro2::Group>()?);
+    }
+    let [first, _, ..] = &pairs[..] else {
+        return Ok(());
+    };
+    let subscripts: Vec<_> = pairs.iter().map(|pair| pair.stream().to_string()).collect();
+    let text = format!(
+        "the subscripts of a datum stand in one pair of brackets: `{family}[{}]`",
+        subscripts.join(", ")
+    );
+    Err(Error::new(first.span(), text))
+}
+
 fn access(mode: Ident, input: ParseStream) -> Result<Access> {
     if !MODES.iter().any(|known| mode == known) {
         return Err(no_access(&mode));
@@ -729,6 +753,7 @@ fn access(mode: Ident, input: ParseStream) -> Result<Access> {
         None => (None, first),
     };
     let group: proc_macro2::Group = input.fork().parse()?;
+    expect_one_pair(&family, input)?;
     let content;
     bracketed!(content in input);
     let subscripts = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;

@@ -327,6 +327,28 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`A` has 2 subscripts, this one 1",
     ),
     (
+        "for i in 0..n { S { i }: new t = T[i, i] => {} }",
+        "T[i, i]",
+        "`T` has 1 subscript, this one 2",
+    ),
+    // It was told that a `;` is missing.
+    (
+        "for i in 0..n { for j in 0..n { S { i, j }: update a = A[i][j] => {} } }",
+        "[i]",
+        "the subscripts of a datum stand in one pair of brackets: `A[i, j]`",
+    ),
+    (
+        "data B[i][j] in self.b at i * n + j; for i in 0..n { S { i }: update b = B[i, 0] => {} }",
+        "[i]",
+        "the subscripts of a datum stand in one pair of brackets: `B[i, j]`",
+    ),
+    (
+        "for i in 0..n { let j = i + 1; S { i }: new t = T[j] => {} }",
+        "let",
+        "a parameter is named outside of the loops, `let nt = self.nt;`, and is the same for all tasks; what \
+         depends on the variable of a loop is written where it is used",
+    ),
+    (
         "for i in 0..n { S { i }: write a = A[i, i] => {} }",
         "write",
         "`write` is no access (`write` of sequences is `update` here, or `new` where nothing was before): a \
@@ -548,6 +570,20 @@ const REFUSED: &[(&str, &str, &str)] = &[
          (here may stand describe, inputs, successors, rank, owner, priority, tasks, roots, count, index)",
     ),
 ];
+
+/// First came that the task changes what it takes, and the advice to take it before.
+#[test]
+fn a_datum_that_a_task_has_twice_is_told_once() {
+    for loops in [
+        "for i in 0..n { S { i }: read a = A[i, i], update b = A[i, i] => {} }",
+        "for i in 0..n { S { i }: update a = A[i, i], read b = A[i, i] => {} }",
+    ] {
+        let found = faults(&space(loops));
+        let text = "`S` accesses `A[i, i]` and `A[i, i]`, which are one datum, and writes it: a task accesses \
+                    a datum once; exclude this by `if`, or `update` it only";
+        assert_eq!(found, [("A[i, i]".to_owned(), text.to_owned())], "{loops}");
+    }
+}
 
 #[test]
 fn what_is_refused_is_said_at_the_users_own_words() {
