@@ -103,6 +103,38 @@ fn a_handle_alone_is_told_what_to_say_of_it() {
 }
 
 #[test]
+fn a_datum_without_a_handle_is_told_how_it_gets_one() {
+    in_scope(
+        "lend",
+        "let mut n = 1; s.task(write(&mut n), |n| *n += 1);",
+        &[
+            "is nothing that tasks access",
+            "`s.lend(&mut datum)` makes a handle of a datum that the scope borrows",
+            "`r.home(&store, slot, owner)` names a datum of a store",
+        ],
+    );
+}
+
+/// Nothing ran, and nothing was said.
+#[test]
+fn a_recorded_program_that_is_not_replayed_is_told_so() {
+    says(
+        "unreplayed",
+        "#![deny(unused_must_use)]
+        use dataflow_core::prelude::*;
+        use dataflow_core::sequence::record::record;
+        pub fn program(store: &Store<f64>) -> Result<(), Error> {
+            record(\"step\", 1, |r| {
+                let x = r.home(store, 0, Rank(0));
+                r.task(write(&x), |x| *x += 1.0);
+            })?;
+            Ok(())
+        }",
+        &["unused `Recorded`", "no task runs until it is replayed"],
+    );
+}
+
+#[test]
 fn nine_accesses_are_told_where_they_go() {
     in_scope(
         "nine",
@@ -213,7 +245,7 @@ fn a_datum_that_does_not_travel_is_told_who_asks_for_it() {
         pub fn program() { travels(std::rc::Rc::new(1_i32)); }",
         &[
             "does not implement `Wire`: it cannot travel between ranks",
-            "`run_across` asks for it",
+            "`run_across` and `replay` ask for it",
         ],
     );
 }

@@ -505,6 +505,39 @@ fn a_run_of_a_space_without_rank_is_told_so() {
     }
 }
 
+/// It was told that nothing was put into the slot, which the owner of the datum had filled: the space did not
+/// say where tasks run, and so all ran on the first rank.
+#[test]
+fn a_datum_that_is_on_another_rank_is_told_with_the_rank_that_lacks_it() {
+    struct Placeless(Store<Number>);
+    task_space! {
+        enum PlacelessTask;
+        impl TaskSpace for Placeless {
+            type Datum = Number;
+            data X[i] where i < 2 in self.0 at i;
+
+            for i in 0..2 {
+                Add { i }: update x = X[i] => x.0 += 1;
+            }
+        }
+    }
+    let (ended, _) = on_ranks(2, (1, 8), |courier| {
+        let space = Placeless(Store::empty("numbers", 2));
+        let own = courier.rank().0;
+        space.0.put(own as usize, Version::new(Number(1))).unwrap();
+        run_across(&space, &Context::new(&Inline).across(courier)).unwrap_err()
+    });
+    for error in ended {
+        let told = (error.kind(), error.rank(), error.task());
+        assert_eq!(told, (Kind::HomeEmpty, Some(Rank(0)), Some("Add { i: 1 }")));
+        assert_eq!(
+            error.message(),
+            "x of Add { i: 1 } is to come from slot 1 of numbers (2 slots), which is empty on rank 0, where \
+             the task runs: nothing was put there, or it is lent already"
+        );
+    }
+}
+
 /// A space whose roots panicked when they were asked for unwound out of `run_across`, while the other ranks
 /// were told that it was cancelled.
 #[test]

@@ -84,6 +84,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             }
             taker.is_some()
         });
+        // Each rank has a store of its own.
+        let here = match self.n_ranks() {
+            1 => String::new(),
+            _ => format!(" on {}, where the task runs", self.rank),
+        };
         match (taker, putter) {
             (Some(other), _) => {
                 format!("which {other:?} takes to change it: let an edge carry it from there")
@@ -92,9 +97,11 @@ impl<'a, S: TaskSpace> Run<'a, S> {
                 format!("and {other:?} puts a datum there: let an edge carry it from there")
             }
             (None, Some(other)) => {
-                format!("which is empty: nothing was put there, or not yet by {other:?}")
+                format!("which is empty{here}: nothing was put there, or not yet by {other:?}")
             }
-            (None, None) => "which is empty: nothing was put there, or it is lent already".into(),
+            (None, None) => {
+                format!("which is empty{here}: nothing was put there, or it is lent already")
+            }
         }
     }
 

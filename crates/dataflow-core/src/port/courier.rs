@@ -356,7 +356,7 @@ pub struct Goods {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Wire`: it cannot travel between ranks",
     label = "no datum that travels",
-    note = "`run_across` asks for it; on one rank `run`, `Recorded::run` and `recursion::recurse` do not; `wire_by_serde!(Type)` makes it from `serde` (feature `serde`), the example `alignment` implements it"
+    note = "`run_across` and `replay` ask for it; on one rank `run`, `Recorded::run` and `recursion::recurse` do not; `wire_by_serde!(Type)` makes it from `serde` (feature `serde`), the example `alignment` implements it"
 )]
 pub trait Wire: Datum {
     /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.

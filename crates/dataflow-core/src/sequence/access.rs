@@ -107,7 +107,8 @@ impl<'h, H, M> Access<'h, H, M> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that tasks access",
     label = "no handle",
-    note = "`scope.handle(datum)` makes a handle of a datum, `scope.handles(data)` one of each of many"
+    note = "in a scope `s.lend(&mut datum)` makes a handle of a datum that the scope borrows, `s.handle(datum)` of one that it owns; `s.lend_all(&mut data)` and `s.handles(data)` make one of each of many",
+    note = "in a recorded program `r.home(&store, slot, owner)` names a datum of a store"
 )]
 pub trait Accessible: sealed::Sealed {}
 

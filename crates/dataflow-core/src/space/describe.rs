@@ -95,9 +95,14 @@ impl Description {
 
     /// Says that tasks were dealt out to so many ranks: fewer cannot run the space, for nobody would
     /// run the tasks of those that are not there. Without it nothing is known of tasks on such ranks
-    /// until an edge leads to one, and tasks without edges are left out.
+    /// until an edge leads to one, and tasks without edges are left out. Nobody runs what was dealt out to 0
+    /// ranks, whatever else is said.
     pub fn ranks(&mut self, n_ranks: u64) -> &mut Self {
-        self.n_ranks = self.n_ranks.max(Some(n_ranks));
+        self.n_ranks = match self.n_ranks {
+            Some(0) => Some(0),
+            _ if n_ranks == 0 => Some(0),
+            other => other.max(Some(n_ranks)),
+        };
         self
     }
 
@@ -164,8 +169,14 @@ impl Description {
         class.is_some_and(|class| class.flows.iter().any(|flow| flow.mode == Mode::New))
     }
 
-    /// What to say where these ranks are fewer than the tasks were dealt out to.
+    /// What to say where these ranks are fewer than the tasks were dealt out to, or these are none.
     pub(crate) fn lacks_ranks(&self, n_ranks: u32) -> Option<String> {
+        if self.n_ranks == Some(0) {
+            let name = &self.name;
+            return Some(format!(
+                "space {name:?} deals its tasks out to 0 ranks (1 or more are needed: `on i % p` where p is 0)"
+            ));
+        }
         let needed = self.n_ranks.filter(|&needed| needed > n_ranks.into())?;
         Some(format!(
             "space {:?} deals its tasks out to {needed} ranks, and there are {n_ranks}: those of the others would be left out",

@@ -967,3 +967,16 @@ fn a_datum_that_lies_on_another_rank_is_told_with_that_rank() {
          there give it, and an edge carry it (task Look)"
     );
 }
+
+/// It was told that a remainder was taken by 0.
+#[test]
+fn a_space_that_is_dealt_out_to_no_ranks_is_told_by_name() {
+    let tiles = numbers("tiles", [1]);
+    let (tiles, grid) = (&tiles, 0);
+    let space = Cholesky { tiles, nt: 1, grid };
+    let error = run(&space, &Inline).unwrap_err();
+    let text = "space \"cholesky\" deals its tasks out to 0 ranks (1 or more are needed: `on i % p` where p is 0)";
+    assert_eq!((error.kind(), error.message()), (Kind::NoSuchRank, text));
+    let told = verify(&space, 1).unwrap_err().to_string();
+    assert_eq!(told, text);
+}

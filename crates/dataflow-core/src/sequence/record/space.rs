@@ -31,6 +31,7 @@ pub struct Step {
 ///
 /// # Examples
 /// See the [module's](super) example, and [`Recorder`](super::Recorder#examples).
+#[must_use = "no task runs until it is replayed"]
 pub struct Recorded<'env, D: Datum> {
     pub(super) graph: Graph<'env, D>,
     /// The most urgent first.
