@@ -409,6 +409,10 @@ fn a_refusal_says_which_flag_and_what_may_be() {
         ),
         ("nas_ft --blocks 100000x100000", "64 planes and 64 sheets"),
         ("nas_ft --blocks 0x4", "blocks are two positive numbers"),
+        ("heat --thread 2", "'--thread' found (there is '--threads')"),
+        ("heat --foo", "'--foo' found (--help lists the flags)"),
+        ("heat 17", "'17' found (--help lists the flags)"),
+        ("heat --m 3", "the example heat does not honour --m"),
     ] {
         let flags: Vec<&str> = line.split(' ').collect();
         let ended = run(flags[0], &flags[1..]);
@@ -473,6 +477,11 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
         ("fibonacci", "--n", "Which number [default: 32]"),
         ("heat", "--nb", "Rows of a band [default: 32]"),
         ("lu", "--n", "[default: 4000]"),
+        (
+            "cholesky",
+            "--input",
+            "of a general matrix the lower triangle",
+        ),
         ("blackscholes", "--nb", "Options of a block [default: 1024]"),
         (
             "simulate",

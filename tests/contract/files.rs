@@ -42,6 +42,26 @@ fn a_file_that_cannot_be_factored_is_status_1_with_its_kind() {
     assert!(not_finite.2.contains("(2, 1)"), "{}", not_finite.2);
 }
 
+/// It was told as any other: that the residual is small, of a factorisation of another matrix.
+#[test]
+fn a_general_matrix_that_is_factored_by_its_lower_triangle_is_told_so() {
+    let file = |name: &str, symmetry: &str, entries: &str| {
+        let banner = "%%MatrixMarket matrix coordinate real";
+        written(name, &format!("{banner} {symmetry}\n{entries}"))
+    };
+    let general = file(
+        "uneven.mtx",
+        "general",
+        "2 2 4\n1 1 4\n2 1 2\n1 2 1\n2 2 10\n",
+    );
+    let symmetric = file("even.mtx", "symmetric", "2 2 3\n1 1 4\n2 1 2\n2 2 10\n");
+    for (file, is_told) in [(general, true), (symmetric, false)] {
+        let page = run("cholesky", &["--input", &file]).stdout;
+        let told = page.contains("this general matrix has above its diagonal was left out");
+        assert_eq!(told, is_told, "{file}: {page}");
+    }
+}
+
 /// The shape alone was told, as if it had been asked for by a flag.
 #[test]
 fn a_shape_that_an_example_has_no_use_for_is_told_with_its_file() {

@@ -534,8 +534,18 @@ impl Answer {
     }
 }
 
-/// The text of a bad argument; of one that is no number, or not in its range, with what would be one.
+/// The text of a bad argument; of one that is no number, or not in its range, with what would be one, and of
+/// a flag that there is not with one that is like it.
 fn in_words(text: &str, error: &clap::Error) -> String {
+    if error.kind() == clap::error::ErrorKind::UnknownArgument {
+        return match error.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(flag)) => format!("{text} (there is '{flag}')"),
+            _ if error.get(ContextKind::InvalidArg).is_some() => {
+                format!("{text} (--help lists the flags)")
+            }
+            _ => text.to_string(),
+        };
+    }
     let (Some(fault), Some(ContextValue::String(value))) =
         (error.source(), error.get(ContextKind::InvalidValue))
     else {

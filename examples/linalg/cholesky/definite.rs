@@ -13,6 +13,7 @@ use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_layout, default_tile_order};
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
+use dataflow::linalg::matrix::market::Symmetry;
 use dataflow::linalg::matrix::{Format, Layout, TiledMatrix};
 use dataflow::linalg::needs::{self, Needs};
 use dataflow::linalg::scalar::Scalar;
@@ -78,6 +79,9 @@ pub trait Method: Copy + Send + Sync + 'static {
 #[command(
     mut_arg("n", |n| n.help(
         "Order of the problem [default: 4000]"
+    )),
+    mut_arg("input", |input| input.help(
+        "Read this file instead of generating data; of a general matrix the lower triangle"
     ))
 )]
 pub struct Own {
@@ -136,6 +140,8 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
     fn run<T: Scalar>(self) -> Result<(), Failure> {
         let (method, mut problem) = (self.method, self.problem);
         let (settings, runtime, backend) = (problem.settings, problem.runtime, problem.backend);
+        let is_general = |file: &File| file.header().symmetry == Symmetry::General;
+        let is_halved = problem.file.as_ref().is_some_and(is_general);
         let layout = layout::<T>(&mut problem, M::LEVELS)?;
         let lookahead = lookahead(&mut problem, &method)?;
         let needs = |[there]: [Layout; 1]| {
@@ -168,6 +174,10 @@ impl<M: Method> InAnyPrecision for Tried<'_, M> {
             let check = Check::new(&original, &l)?;
             check.run(runtime)?;
             judge(check.residual(), problem.outcome)?;
+        }
+        if is_halved {
+            let text = "what this general matrix has above its diagonal was left out";
+            problem.outcome.say(text);
         }
         problem.say_more::<T>(&settings.own.matrix.name(Kind::Spd))
     }
