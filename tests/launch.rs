@@ -103,11 +103,17 @@ fn ranks_that_insert_different_tasks_are_told_where_they_part() {
     difference(|count, _| (count, true)).unwrap();
     let (kind, text) = difference(|count, rank| (count, rank != Rank(1))).unwrap_err();
     assert_eq!(kind, Kind::ParametersDiffer);
-    assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
+    assert!(
+        text.contains("fingerprint of the recorded program's first 8 tasks"),
+        "{text}"
+    );
     let (kind, text) =
         difference(|count, rank| (count - u64::from(rank.0 == 2), false)).unwrap_err();
     assert_eq!(kind, Kind::ParametersDiffer);
-    assert!(text.contains("fingerprint of the first 8 tasks"), "{text}");
+    assert!(
+        text.contains("fingerprint of the recorded program's first 8 tasks"),
+        "{text}"
+    );
 }
 
 /// Each named itself, as one would to gather what all own: they ran, and did not gather the same.

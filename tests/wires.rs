@@ -739,6 +739,8 @@ fn a_process_that_is_killed_is_named_by_all_others_and_none_is_left() {
             output.status.code() == Some(1) && named.count() >= 1,
             "after {pause} ms: {told}"
         );
+        let how = "dataflow: the process of rank 2 ended by signal: 9 (SIGKILL)";
+        assert_eq!(told.matches(how).count(), 1, "after {pause} ms: {told}");
         let left = others.iter().filter(|child| is_alive(**child));
         assert_eq!(left.count(), 0, "processes are left");
     }

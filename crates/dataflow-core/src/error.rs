@@ -356,8 +356,11 @@ impl Kind {
 /// let error = run(&check, &Inline).unwrap_err();
 /// assert_eq!((error.kind(), error.task()), (Kind::TaskFailed, Some("2")));
 /// assert_eq!(error.to_string(), "pivot -0.5 is not positive (task 2)");
+/// // What a `main` prints that returns it.
+/// let printed = r#"Error { kind: TaskFailed, text: "pivot -0.5 is not positive (task 2)" }"#;
+/// assert_eq!(format!("{error:?}"), printed);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     name: Cow<'static, str>,
@@ -570,6 +573,22 @@ impl fmt::Display for Error {
             (None, Some(rank)) => write!(f, " (on {rank})"),
             (None, None) => Ok(()),
         }
+    }
+}
+
+/// What a `main` prints that returns it: the kind, the text, and what there is beside.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("Error");
+        told.field("kind", &self.kind)
+            .field("text", &self.to_string());
+        if let Some(index) = self.index {
+            told.field("index", &index);
+        }
+        if let Some(source) = &self.source {
+            told.field("source", source);
+        }
+        told.finish()
     }
 }
 

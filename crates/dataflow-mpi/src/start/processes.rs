@@ -137,18 +137,28 @@ impl Processes {
         }
     }
 
-    /// All of them end, by themselves or not.
+    /// All of them end, by themselves or not. Of one that a signal has ended nobody else tells why: it may be the
+    /// system's, which had no memory left.
     fn reap(&mut self) {
         let nap = self.host.bell();
         let deadline = self.host.now() + ENDING;
-        for (_, mut child) in std::mem::take(&mut self.others) {
-            while let Ok(None) = child.try_wait() {
-                if self.host.now() > deadline {
-                    child.kill().ok(); // it may have ended just now
-                    child.wait().ok();
-                    break;
+        for (rank, mut child) in std::mem::take(&mut self.others) {
+            loop {
+                match child.try_wait() {
+                    Ok(None) if self.host.now() > deadline => {
+                        child.kill().ok(); // it may have ended just now
+                        child.wait().ok();
+                        break;
+                    }
+                    Ok(None) => nap.wait(Some(LOOK)),
+                    Ok(Some(status)) if status.code().is_none() => {
+                        stderr::say(format_args!(
+                            "dataflow: the process of {rank} ended by {status}"
+                        ));
+                        break;
+                    }
+                    Ok(Some(_)) | Err(_) => break,
                 }
-                nap.wait(Some(LOOK));
             }
         }
     }

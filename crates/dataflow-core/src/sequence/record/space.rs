@@ -228,7 +228,8 @@ impl<D: Datum> TaskSpace for Recorded<'_, D> {
         for checkpoint in 0..CHECKPOINTS {
             let fingerprint = self.graph.fingerprints.get(checkpoint as usize);
             let fingerprint = fingerprint.unwrap_or(&self.graph.fingerprint);
-            let name = format!("fingerprint of the first {} tasks", 1u64 << checkpoint);
+            let first = 1u64 << checkpoint;
+            let name = format!("fingerprint of the recorded program's first {first} tasks");
             about.parameter(name, format_args!("{fingerprint:016x}"));
         }
         about.parameter("tasks", self.graph.n_inserted);
