@@ -66,6 +66,10 @@ const BARE: &[&str] = &[
     told::SHOW,
 ];
 
+/// Where there are unit tests. Whoever says `--lib` gets a library without any compiled as well, though its
+/// manifest says so.
+const LIBRARIES: &[&str] = &["--lib", "--bins", "--exclude", "dataflow-symbols"];
+
 /// Unit tests that compare policies on simulated machines: nearly all the time that those of dataflow-numa
 /// take.
 const SIMULATIONS: &str = "simulate::tests";
@@ -145,7 +149,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn quick(steps: &mut Steps, options: &Options) {
     steps.command("format", &mut steps::cargo(&["fmt", "--all", "--check"]));
     steps.command("clippy, default features", &mut clippy(&["--all-targets"]));
-    let inner = [WORKSPACE, QUICK_WITHOUT, &["--lib", "--bins"]].concat();
+    let inner = [WORKSPACE, QUICK_WITHOUT, LIBRARIES].concat();
     let binaries = QUICK.iter().flat_map(|name| ["--test", name]);
     let inner: Vec<&str> = { inner.into_iter() }.chain(binaries).collect();
     let inner = [&inner, &["--", "--skip", SIMULATIONS, told::SHOW][..]].concat();
@@ -187,8 +191,8 @@ fn of_targets(options: &Options, targets: &BTreeSet<String>) -> Vec<(String, Ste
         let named = names.iter().flat_map(|&name| ["--test", name]);
         named.map(String::from).collect()
     };
-    let libraries = ["--lib", "--bins"].map(String::from);
-    let others = [&libraries[..], &named(&others)].concat();
+    let libraries: Vec<String> = LIBRARIES.iter().map(|&word| word.into()).collect();
+    let others = [libraries, named(&others)].concat();
     vec![
         of(options, "of the libraries and from outside", others, TOLD),
         of(options, "those that wait", named(&waiting), TOLD),
