@@ -134,6 +134,14 @@ impl Unsendable {
         }
     }
 
+    /// Its head has so many bytes, which is too long.
+    pub fn of_head(task: &WireName, has: usize, most: usize) -> Self {
+        Unsendable {
+            task: task.clone(),
+            why: format!("a datum has a head of {has} bytes (at most {most} are allowed)"),
+        }
+    }
+
     /// It was asked for its head, its size or its bytes, and panicked.
     pub fn panicked(task: &WireName, text: &str) -> Self {
         Unsendable {

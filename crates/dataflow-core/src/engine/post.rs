@@ -146,7 +146,7 @@ fn note_posted(task: TaskNumber, leaving: &[Edge], posted: &[PostedFlow], track:
     for of_rank in edges.chunk_by(|a, b| a.0 == b.0) {
         let cargo = of_rank.iter().filter_map(|(_, flow)| find(posted, *flow));
         let sizes = cargo.filter_map(|(_, cargo)| Some(cargo.as_ref()?.size() as u64));
-        track.posted(task, of_rank[0].0, sizes.sum());
+        track.posted(task, of_rank[0].0, sizes.fold(0, u64::saturating_add));
     }
 }
 

@@ -359,7 +359,8 @@ pub struct Goods {
     note = "`run_across` and `replay` ask for it; on one rank `run`, `Recorded::run` and `recursion::recurse` do not; `wire_by_serde!(Type)` makes it from `serde` (feature `serde`), the example `alignment` implements it"
 )]
 pub trait Wire: Datum {
-    /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload.
+    /// Shape and kind: what [`unpack`](Self::unpack) needs beside the payload. A few bytes; couriers refuse more than
+    /// 32 KiB, as [`Malformed`](crate::Kind::Malformed).
     fn head(&self) -> Head;
 
     /// How many bytes [`body`](Self::body) has. If it has more or fewer the run fails, as

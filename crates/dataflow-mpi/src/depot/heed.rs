@@ -391,8 +391,9 @@ impl Depot {
         }
         self.pass_on(&mut parcel);
         let goods = parcel.arrival.flows.iter().flat_map(|(_, goods)| goods);
-        let bytes: usize = goods.map(|goods| goods.body.length()).sum();
-        self.run.handed += bytes as u64;
+        // Of data that are only counted the lengths are the program's.
+        let bytes = goods.fold(0, |sum, goods| goods.body.length().saturating_add(sum));
+        self.run.handed = self.run.handed.saturating_add(bytes as u64);
         self.run.deeds.delivered += 1;
         self.run.pulse.idle = false;
         self.actions

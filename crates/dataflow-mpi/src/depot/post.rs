@@ -17,6 +17,9 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// A message has at most 4 GiB, and a parcel up to 65,534 heads: they take half of that at most.
+pub(super) const LONGEST_HEAD: usize = 1 << 15;
+
 /// A parcel on its way to one rank.
 struct Leg<'p> {
     branch: &'p Branch,
@@ -203,6 +206,10 @@ impl Depot {
         cargo: &'c Arc<dyn Cargo>,
     ) -> Option<Announced<'c>> {
         let (head, size) = self.told(task, || (cargo.head().to_vec(), cargo.size()))?;
+        if head.len() > LONGEST_HEAD {
+            self.spoils(Unsendable::of_head(task, head.len(), LONGEST_HEAD));
+            return None;
+        }
         self.counters.messages += 1;
         let credit = &mut self.run.peer(to).credit;
         let inline = if size <= self.settings.inline_bytes && credit.spend(size) {

@@ -154,8 +154,8 @@ impl RunState {
     pub fn note_bytes(&mut self, from: Rank, bytes: usize, now: Duration) {
         let peer = self.peer(from);
         peer.moved = now;
-        peer.bytes += bytes as u64;
-        self.came += bytes as u64;
+        peer.bytes = peer.bytes.saturating_add(bytes as u64);
+        self.came = self.came.saturating_add(bytes as u64);
     }
 
     /// Bytes of data that have come and that no task uses yet.

@@ -1,5 +1,6 @@
 //! Two depots without transport: packets are handed over by the test.
 
+mod mute;
 mod slips;
 
 use super::*;
@@ -367,54 +368,6 @@ fn a_datum_that_is_asked_for_and_lies_about_its_size_fails_the_run_and_no_other(
         depots[0].post(lying(10_000, has), false);
         exchange(&mut depots);
         let text = format!("a datum said that it has 10000 bytes and has {has}");
-        for closed in close(&mut depots) {
-            let failure = closed.expect("ranks go on").expect("the run has failed");
-            let expected = ("malformed", &text[..], &[7][..]);
-            let told = (&failure.kind[..], &failure.message[..], &failure.name[..]);
-            assert_eq!(told, expected);
-        }
-        open(&mut depots);
-        assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
-    }
-}
-
-/// Panics as it is asked for its head, its size or its bytes, of which it has so many.
-struct Mute(&'static str, usize);
-
-impl Mute {
-    fn tell<T>(&self, what: &str, told: T) -> T {
-        if self.0 == what {
-            std::panic::resume_unwind(Box::new(format!("it has no {what}")));
-        }
-        told
-    }
-}
-
-impl Cargo for Mute {
-    fn head(&self) -> SmallVec<[u8; 32]> {
-        self.tell("head", SmallVec::new())
-    }
-    fn size(&self) -> usize {
-        self.tell("size", self.1)
-    }
-    fn body(&self) -> Cow<'_, [u8]> {
-        self.tell("body", Cow::Owned(vec![1; self.1]))
-    }
-}
-
-/// The error named no task, and ranks could make no other run together.
-#[test]
-fn a_datum_that_panics_as_it_is_sent_fails_the_run_and_no_other() {
-    // The bytes of the last are asked for.
-    let mute = [("head", 8), ("size", 8), ("body", 8), ("body", 10_000)];
-    for (what, size) in mute {
-        let mut depots = pair(LIMITS);
-        open(&mut depots);
-        let mut parcel = parcel(1, &[]);
-        parcel.flows.push((0, Some(Arc::new(Mute(what, size)))));
-        depots[0].post(parcel, false);
-        exchange(&mut depots);
-        let text = format!("a datum panicked as it was sent: it has no {what}");
         for closed in close(&mut depots) {
             let failure = closed.expect("ranks go on").expect("the run has failed");
             let expected = ("malformed", &text[..], &[7][..]);

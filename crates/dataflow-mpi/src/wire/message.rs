@@ -165,13 +165,23 @@ impl Message<'_> {
     }
 
     /// Appends header and body to a stream.
+    ///
+    /// # Panics
+    /// If the body is longer than 4 GiB; then nothing is appended.
     pub fn encode(&self, run: u32, stream: &mut Vec<u8>) {
         let at = stream.len();
         stream.u32(0);
         stream.u32(run);
         stream.u32(self.kind() as u32);
         self.body(stream);
-        let length = (stream.len() - at - MessageHeader::BYTES) as u32;
+        let length = stream.len() - at - MessageHeader::BYTES;
+        let Ok(length) = u32::try_from(length) else {
+            stream.truncate(at);
+            panic!(
+                "a message of {length} bytes (at most {} are allowed)",
+                u32::MAX
+            );
+        };
         stream[at..at + 4].copy_from_slice(&length.to_le_bytes());
     }
 

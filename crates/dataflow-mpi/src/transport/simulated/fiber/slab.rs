@@ -37,7 +37,7 @@ pub fn one(bytes: usize) -> io::Result<SlabStack> {
 /// # Errors
 /// If there is no memory for them, or the system cannot mark pages.
 pub fn many(bytes: usize, n: usize) -> io::Result<Vec<SlabStack>> {
-    let each = bytes.next_multiple_of(GUARD) + GUARD;
+    let each = bytes.max(1).next_multiple_of(GUARD) + GUARD;
     let slab = Arc::new(DefaultStack::new(n * each)?);
     let mut base = slab.base();
     let mut parts = Vec::with_capacity(n);
