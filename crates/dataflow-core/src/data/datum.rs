@@ -35,6 +35,8 @@
 )]
 pub trait Datum: Clone + Send + Sync + 'static {
     /// Bytes of payload, for statistics and for messages.
+    ///
+    /// Sometimes it is called while the store is locked: do not use a [`Store`](crate::data::Store) in it.
     fn bytes(&self) -> usize {
         size_of::<Self>()
     }
@@ -43,7 +45,7 @@ pub trait Datum: Clone + Send + Sync + 'static {
     /// known. A hint: tasks run where most of their input lies.
     ///
     /// On a machine of several NUMA nodes it is called for every task that gets the datum, sometimes
-    /// while the store is locked. So return a remembered value; do not ask the system.
+    /// while the store is locked. So return a remembered value; ask neither the system nor a store.
     fn numa_node(&self) -> Option<usize> {
         None
     }
