@@ -66,7 +66,7 @@ cargo xtask COMMAND
 
   test [--data DIR] [--quick] [--strict]
                                 installs what is missing, then checks and tests everything
-                                (20 to 28 minutes on two cores from a clean clone)
+                                (20 to 30 minutes on two cores from a clean clone)
        --data DIR               a folder with matrices/ and topologies/: tests over real collections run too
        --quick                  the inner loop: format, clippy, unit tests but linear algebra's and a few more, default
                                 features only
