@@ -406,7 +406,8 @@ mod tests {
     fn a_rank_that_there_is_not_is_refused_and_so_is_one_that_takes_anothers_part() {
         let no_rank = |rank, n_ranks| {
             let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
-            let mesh = Mesh::new(Rank(rank), n_ranks, Token::random().unwrap());
+            let mut mesh = Mesh::new(Rank(rank), n_ranks, Token::random().unwrap());
+            mesh.patience = Duration::from_millis(1); // nobody comes
             let led = mesh.lead(listener(), &mut || None).err();
             let joined = mesh.join(&[], listener()).err();
             [led, joined].map(|refused| refused.map(|error| error.message().to_owned()))
