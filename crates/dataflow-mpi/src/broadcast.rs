@@ -92,7 +92,7 @@ impl BranchReach {
 
 impl TreeShape {
     /// The branches of a tree over those who get a datum, from the rank that has it.
-    pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 8]> {
+    pub fn branches(self, to: &[Rank]) -> SmallVec<[Branch; 2]> {
         if self == TreeShape::Star {
             let leaf = |&to: &Rank| Branch {
                 to,

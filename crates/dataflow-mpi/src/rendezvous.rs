@@ -198,8 +198,8 @@ impl Unclaimed {
     /// Drops all data, one by one: of two that panic as one collection drops them the second would end
     /// the process.
     pub fn drop_each(self) {
-        let parcels = self.duties.into_values().map(|duty| duty.parcel);
-        parcels.for_each(drop_each_flow);
+        let duties = self.duties.into_values();
+        duties.for_each(|mut duty| drop_each_flow(&mut duty.parcel));
         self.data.into_values().for_each(drop_quietly);
     }
 
@@ -244,8 +244,8 @@ impl Unclaimed {
             let text = format!("of which {} to {} are there", offered.given, offered.size);
             return Err(unknown(text));
         }
-        if let Some(duty) = self.duties.remove(&(to, get.number)) {
-            drop_each_flow(duty.parcel);
+        if let Some(mut duty) = self.duties.remove(&(to, get.number)) {
+            drop_each_flow(&mut duty.parcel);
         }
         offered.given += length;
         let (load, wrong) = offered.loaded();
@@ -259,8 +259,8 @@ impl Unclaimed {
 }
 
 /// Drops the data of a parcel one by one.
-pub fn drop_each_flow(parcel: Parcel) {
-    parcel.flows.into_iter().for_each(drop_quietly);
+pub fn drop_each_flow(parcel: &mut Parcel) {
+    parcel.flows.drain(..).for_each(drop_quietly);
 }
 
 /// Data that were announced to this rank and have not all arrived.

@@ -67,7 +67,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         visit: &mut Visit<'_, Hand<S>>,
     ) -> Result<(), String> {
         let source = self.source_of(&arrival)?;
-        let edges = self.edges_here(source, &arrival)?;
+        // Lent to those who fill and read it: moving it would copy half a kilobyte.
+        let mut edges = EdgeList::<S>::new();
+        self.edges_here(source, &arrival, &mut edges)?;
         if let Some((target, flow)) = doubled(&edges) {
             self.fed_twice(source, target, flow);
             return Ok(());
@@ -77,7 +79,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         }
         let poisoned = arrival.poisoned;
         let goods = self.unload(source, arrival)?;
-        self.hand_out((source, poisoned), edges, goods, visit);
+        self.hand_out((source, poisoned), &edges, goods, visit);
         Ok(())
     }
 
@@ -93,16 +95,21 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         Ok(source)
     }
 
-    /// The edges that end here, one or more for each flow that arrived.
-    fn edges_here(&self, source: S::Task, arrival: &Arrival) -> Result<EdgeList<S>, String> {
+    /// Lists the edges that end here, one or more for each flow that arrived.
+    fn edges_here(
+        &self,
+        source: S::Task,
+        arrival: &Arrival,
+        list: &mut EdgeList<S>,
+    ) -> Result<(), String> {
         let mut edges = Received {
             run: self,
             flows: CameFlows::of(arrival),
-            list: SmallVec::new(),
+            list,
         };
         self.space.successors(source, &mut edges);
         match edges.flows.left() {
-            None => Ok(edges.list),
+            None => Ok(()),
             Some(flow) => Err(format!(
                 "flow {flow} of {source:?}, which nobody here waits for"
             )),
@@ -120,7 +127,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     fn hand_out(
         &self,
         (source, poisoned): ReadyTask<S>,
-        edges: EdgeList<S>,
+        edges: &EdgeList<S>,
         mut goods: Unloaded<S::Datum>,
         visit: &mut Visit<'_, Hand<S>>,
     ) {
@@ -128,7 +135,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let mut uses: SmallVec<[usize; 8]> = SmallVec::from_elem(0, slots.len());
         edges.iter().for_each(|&(flow, ..)| uses[flow] += 1);
         let mut near = Near::default();
-        for (flow, target, target_flow) in edges {
+        for &(flow, target, target_flow) in edges {
             uses[flow] -= 1;
             let datum = match uses[flow] {
                 0 => slots[flow].take(),
@@ -224,7 +231,7 @@ struct Received<'r, 'a, S: TaskSpace> {
     run: &'r Run<'a, S>,
     flows: CameFlows,
     /// Those of them that end here.
-    list: EdgeList<S>,
+    list: &'r mut EdgeList<S>,
 }
 
 impl<S: TaskSpace> Successors<S> for Received<'_, '_, S> {

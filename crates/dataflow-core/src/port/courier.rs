@@ -234,7 +234,7 @@ pub struct Parcel {
     /// The most urgent successor's priority.
     pub priority: i64,
     /// The task's flows that go there, ascending, each with its datum if it has one.
-    pub flows: SmallVec<[PostedFlow; 2]>,
+    pub flows: SmallVec<[PostedFlow; 1]>,
 }
 
 impl Parcel {
@@ -277,7 +277,7 @@ pub struct Arrival {
     /// Whether the task failed or was skipped.
     pub poisoned: bool,
     /// Its flows, each with head and body of its datum if it has one.
-    pub flows: SmallVec<[(u16, Option<Goods>); 2]>,
+    pub flows: SmallVec<[(u16, Option<Goods>); 1]>,
 }
 
 /// A datum on its way out; keeps it alive.

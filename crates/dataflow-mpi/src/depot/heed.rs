@@ -19,7 +19,7 @@ use std::time::Duration;
 
 type Heeded = Result<(), Malformed>;
 /// The flows of an activation, each with its datum if that has come.
-type FlowsWithGoods = SmallVec<[(u16, Option<Goods>); 2]>;
+type FlowsWithGoods = SmallVec<[(u16, Option<Goods>); 1]>;
 /// Those of its data that must be asked for.
 type ToAskFor = SmallVec<[Promised; 2]>;
 
@@ -256,7 +256,7 @@ impl Depot {
 
     fn heed_activate(&mut self, from: Rank, activate: Activate<'_>) -> Heeded {
         self.expect_next(from, activate.number)?;
-        let (flows, missing) = self.loaded(from, &activate.task, activate.flows);
+        let (flows, missing) = self.loaded(from, &activate.task, &activate.flows);
         let arrival = Arrival {
             task: activate.task,
             poisoned: activate.poisoned,
@@ -293,11 +293,11 @@ impl Depot {
         &mut self,
         from: Rank,
         task: &WireName,
-        outputs: SmallVec<[ActivatedFlow<'_>; 2]>,
+        outputs: &[ActivatedFlow<'_>],
     ) -> (FlowsWithGoods, ToAskFor) {
         let (mut flows, mut missing) = (FlowsWithGoods::new(), ToAskFor::new());
-        for (position, output) in outputs.into_iter().enumerate() {
-            let goods = self.unload(from, &output);
+        for (position, output) in outputs.iter().enumerate() {
+            let goods = self.unload(from, output);
             if let (None, Some(datum)) = (&goods, &output.datum) {
                 match bytes_to_hold(datum.size) {
                     Some(size) => {

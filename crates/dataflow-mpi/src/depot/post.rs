@@ -38,7 +38,7 @@ impl Depot {
     pub fn post(&mut self, mut parcel: Parcel, receipt: bool) -> Expected {
         let expected = self.send_to_all(&mut parcel, receipt);
         // However far that came: here may be the last who holds the data.
-        drop_each_flow(parcel);
+        drop_each_flow(&mut parcel);
         expected.unwrap_or_default()
     }
 
@@ -133,12 +133,17 @@ impl Depot {
     }
 
     /// Sends what is to be passed on, unless nothing is said any more.
-    pub(super) fn fulfil(&mut self, Duty { parcel, shape, .. }: Duty) {
+    pub(super) fn fulfil(
+        &mut self,
+        Duty {
+            mut parcel, shape, ..
+        }: Duty,
+    ) {
         if !self.is_mute() {
             let branches = shape.branches(&parcel.to);
             self.send_along(&parcel, &branches, (shape, false));
         }
-        drop_each_flow(parcel);
+        drop_each_flow(&mut parcel);
     }
 
     /// Says a parcel to one rank; its number on the way there, unless the run has stopped for one of its data.

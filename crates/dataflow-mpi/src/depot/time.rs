@@ -89,6 +89,9 @@ impl Depot {
 
     /// All that may leave does; says whether anything did.
     fn pack_all(&mut self, haste: Haste, now: Duration) -> bool {
+        if !self.outbox.has_waiting() {
+            return false;
+        }
         let is_at_work = self.phase == Phase::Running && !self.run.closed;
         let haste = if is_at_work { haste } else { Haste::Now };
         let mut has_left = false;

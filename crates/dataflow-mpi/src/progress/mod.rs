@@ -153,13 +153,7 @@ impl MessageProgress {
         for _ in 0..AT_ONCE {
             // The pulse first: what was posted before it is among the commands.
             let felt = moving.feel_pulse(now);
-            let mut commands = std::mem::take(&mut moving.commands);
-            self.movers.take(&mut commands);
-            let has_said = !commands.is_empty();
-            commands
-                .drain(..)
-                .for_each(|command| moving.obey(command, now));
-            moving.commands = commands;
+            let has_said = self.movers.has_commands() && self.obey_all(moving, now);
             if has_said {
                 moving.depot.speak_in(haste, now);
                 moving.act(self.settings.warn);
@@ -190,6 +184,18 @@ impl MessageProgress {
             }
         }
         moved
+    }
+
+    /// Does what the engine wants; says whether it wanted anything.
+    fn obey_all(&self, moving: &mut MoverState, now: Duration) -> bool {
+        let mut commands = std::mem::take(&mut moving.commands);
+        self.movers.take(&mut commands);
+        let has_said = !commands.is_empty();
+        commands
+            .drain(..)
+            .for_each(|command| moving.obey(command, now));
+        moving.commands = commands;
+        has_said
     }
 
     /// The calling thread gives its core to others for a moment; in virtual time nobody wants it.

@@ -51,14 +51,18 @@ impl<S, C> Movers<S, C> {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes all commands; `commands` is empty and gives its room for the next. The thread that moves calls this.
+    /// Whether there may be commands to take. A look first: nearly always there are none.
+    #[inline]
+    pub fn has_commands(&self) -> bool {
+        self.has_commands.load(Ordering::Relaxed)
+    }
+
+    /// Takes all commands; `commands` is empty and gives its room for the next. The thread that moves calls this
+    /// where [there may be some](Self::has_commands).
     pub fn take(&self, commands: &mut Vec<C>) {
-        // A look first: nearly always there are none, and a swap is dearer.
-        if self.has_commands.load(Ordering::Relaxed) {
-            // Relaxed: a thread that adds a command after the swap sets the flag after this, by the lock.
-            self.has_commands.store(false, Ordering::Relaxed);
-            std::mem::swap(&mut *lock(&self.commands), commands);
-        }
+        // Relaxed: a thread that adds a command after the swap sets the flag after this, by the lock.
+        self.has_commands.store(false, Ordering::Relaxed);
+        std::mem::swap(&mut *lock(&self.commands), commands);
     }
 
     /// Moves, unless somebody else does (M1 to M4); says whether `step` said that anything has moved.
@@ -87,7 +91,7 @@ impl<S, C> Movers<S, C> {
     fn is_called_back(&self) -> bool {
         // M3. Pairs with the fence in `hand_in` (C2), and with that in `falls_asleep` (S2).
         fence(Ordering::SeqCst);
-        self.has_commands.load(Ordering::Relaxed)
+        self.has_commands()
     }
 
     /// Looks at the state, waiting for the thread that has it, and moves nothing: if a command came meanwhile the
@@ -225,7 +229,9 @@ mod loom_models {
         /// As `MessageProgress::step`: a thread that is patient leaves what was obeyed to others.
         fn step(&self, moved: &mut Moved, is_patient: bool) -> bool {
             let mut commands = Vec::new();
-            self.movers.take(&mut commands);
+            if self.movers.has_commands() {
+                self.movers.take(&mut commands);
+            }
             moved.obeyed += commands.iter().sum::<usize>();
             let leaves = if is_patient { moved.left } else { moved.obeyed };
             let has_moved = !commands.is_empty() || leaves > moved.left;

@@ -21,7 +21,7 @@ pub struct Activate<'a> {
     /// To whom the receiver passes it on, and in which tree.
     pub onward: Option<Onward>,
     /// Its flows.
-    pub flows: SmallVec<[ActivatedFlow<'a>; 2]>,
+    pub flows: SmallVec<[ActivatedFlow<'a>; 1]>,
 }
 
 /// Ranks that get an activation from its receiver, or through others that do.
@@ -111,9 +111,10 @@ impl<'a> Activate<'a> {
             }),
         };
         let n_flows = from.u16("the flows of an ACTIVATE")?;
-        let flows = (0..n_flows)
-            .map(|_| ActivatedFlow::decode(from))
-            .collect::<Result<_, _>>()?;
+        let mut flows = SmallVec::new();
+        for _ in 0..n_flows {
+            flows.push(ActivatedFlow::decode(from)?);
+        }
         Ok(Activate {
             number,
             poisoned: flags & POISONED != 0,

@@ -68,18 +68,22 @@ impl PacketWrite for Vec<u8> {
 pub(crate) struct PacketReader<'a>(pub &'a [u8]);
 
 impl<'a> PacketReader<'a> {
+    #[inline]
     pub fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(n).ok_or_else(|| {
-            Malformed(format!(
-                "{what} takes {}, and {} are left",
-                counted(n, "byte"),
-                self.0.len()
-            ))
-        })?;
+        let Some((taken, rest)) = self.0.split_at_checked(n) else {
+            return Err(self.too_short(n, what));
+        };
         self.0 = rest;
         Ok(taken)
     }
 
+    #[cold]
+    fn too_short(&self, n: usize, what: &str) -> Malformed {
+        let (takes, left) = (counted(n, "byte"), self.0.len());
+        Malformed(format!("{what} takes {takes}, and {left} are left"))
+    }
+
+    #[inline]
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Malformed> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N, what)?);
