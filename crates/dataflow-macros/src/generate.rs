@@ -200,6 +200,30 @@ impl Analysed<'_> {
         } = self.space;
         self.expect_known()?;
         self.expect_plain()?;
+        let parts = self.parts()?;
+        let is_added = |name: &Ident| ADDED_TO.iter().any(|known| name == known);
+        let verbatim = functions
+            .iter()
+            .filter(|function| !is_added(&function.sig.ident));
+        let (start, _, end) = generics.split_for_impl();
+        let carries = self.carries();
+        Ok(quote_spanned! {*site=>
+            #(#impl_attributes)*
+            #[allow(clippy::unnecessary_cast, clippy::useless_conversion, clippy::needless_borrow)]
+            #[allow(clippy::int_plus_one, clippy::unnecessary_min_or_max, clippy::if_same_then_else)]
+            impl #start #root::space::TaskSpace for #of #end {
+                type Task = #task;
+                type Datum = #datum;
+                #carries
+                #(#parts)*
+                #(#verbatim)*
+            }
+        })
+    }
+
+    /// The functions that are made: those that every space has, and of the others those that are not written.
+    fn parts(&self) -> Result<Vec<TokenStream>> {
+        let functions = &self.space.functions;
         let given = |name: &str| functions.iter().any(|function| function.sig.ident == name);
         let mut parts = vec![
             self.describe()?,
@@ -220,24 +244,7 @@ impl Analysed<'_> {
         derive("roots", &|| self.roots())?;
         derive("count", &|| self.count())?;
         derive("index", &|| self.index())?;
-        let is_added = |name: &Ident| ADDED_TO.iter().any(|known| name == known);
-        let verbatim = functions
-            .iter()
-            .filter(|function| !is_added(&function.sig.ident));
-        let (start, _, end) = generics.split_for_impl();
-        let carries = self.carries();
-        Ok(quote_spanned! {*site=>
-            #(#impl_attributes)*
-            #[allow(clippy::unnecessary_cast, clippy::useless_conversion, clippy::needless_borrow)]
-            #[allow(clippy::int_plus_one, clippy::unnecessary_min_or_max, clippy::if_same_then_else)]
-            impl #start #root::space::TaskSpace for #of #end {
-                type Task = #task;
-                type Datum = #datum;
-                #carries
-                #(#parts)*
-                #(#verbatim)*
-            }
-        })
+        Ok(parts)
     }
 
     /// Whether edges carry data is said where a body names one: it gets it whatever its size.

@@ -9,7 +9,7 @@ use crate::broadcast::TreeShape;
 use crate::failure;
 use crate::rendezvous::{Complete, Onward, Promised};
 use crate::transport::{MessageLimits, Room};
-use crate::wire::{Activate, ActivatedFlow, Get, Kind, Malformed, Message, RunStage};
+use crate::wire::{Account, Activate, ActivatedFlow, Get, Kind, Malformed, Message, RunStage};
 use dataflow_core::port::{Arrival, Failure, Goods, Ranks};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
@@ -115,12 +115,7 @@ impl Depot {
     fn heed_in_run(&mut self, from: Rank, message: Message<'_>, now: Duration) -> Heeded {
         self.note_credit(&message);
         match message {
-            Message::Welcome { disagreement } => match self.phase {
-                Phase::Opening(_) if Some(from) == self.family.parent => {
-                    self.begin(disagreement, now)
-                }
-                _ => return Err(Malformed("a WELCOME that was not expected".into())),
-            },
+            Message::Welcome { disagreement } => return self.heed_welcome(from, disagreement, now),
             Message::Activate(activate) => {
                 self.run.peer(from).moved = now;
                 self.outbox.hears_from(from);
@@ -130,20 +125,8 @@ impl Depot {
                 let duty = self.run.unclaimed.relieve(from, number)?;
                 self.fulfil(duty);
             }
-            Message::Get(get) => {
-                self.expect_allowed(&get)?;
-                let (payload, wrong) = self.run.unclaimed.give(from, &get)?;
-                wrong.into_iter().for_each(|wrong| self.spoils(wrong));
-                // Though the run fails: there is room for it, and the transport waits.
-                self.actions.push_back(Action::Data(from, get.tag, payload));
-            }
-            Message::Credit { arrived } => {
-                if !self.run.peer(from).credit.returned(arrived) {
-                    return Err(Malformed(format!(
-                        "{arrived} inline bytes have arrived, it says; that cannot be"
-                    )));
-                }
-            }
+            Message::Get(get) => return self.heed_get(from, &get),
+            Message::Credit { arrived } => return self.heed_credit(from, arrived),
             Message::Receipt { number } => {
                 self.run.receipts.retain(|(of, _)| *of != (from, number));
                 self.actions.push_back(Action::Receipt(from, number));
@@ -155,23 +138,62 @@ impl Depot {
             }
             Message::Tally { round, tally } => self.run.waves.hear_tally(from, round, tally),
             Message::Quiet { round } => return self.heed_quiet(round),
-            Message::Close(account) => {
-                if !self.family.is_child(from) || !self.run.closing.hear(from, account) {
-                    return Err(Malformed("a CLOSE that was not expected".into()));
-                }
-            }
-            Message::Closed(account) => {
-                if Some(from) != self.family.parent || !self.run.reported {
-                    return Err(Malformed("a CLOSED that was not expected".into()));
-                }
-                self.end(account);
-            }
+            Message::Close(account) => return self.heed_close(from, account),
+            Message::Closed(account) => return self.heed_closed(from, account),
             Message::Abort(failure) => self.heed_abort(from, failure),
             Message::Beat { stage, came } => return self.heed_beat(from, stage, came, now),
             Message::Hello { .. } | Message::Bye | Message::Broken(_) => {
                 unreachable!("these belong to no run")
             }
         }
+        Ok(())
+    }
+
+    /// The rank above says that the run begins, or where ranks disagree.
+    fn heed_welcome(&mut self, from: Rank, disagreement: String, now: Duration) -> Heeded {
+        if !matches!(self.phase, Phase::Opening(_)) || Some(from) != self.family.parent {
+            return Err(Malformed("a WELCOME that was not expected".into()));
+        }
+        self.begin(disagreement, now);
+        Ok(())
+    }
+
+    /// A rank takes part of a datum that was announced to it.
+    #[inline]
+    fn heed_get(&mut self, from: Rank, get: &Get) -> Heeded {
+        self.expect_allowed(get)?;
+        let (payload, wrong) = self.run.unclaimed.give(from, get)?;
+        wrong.into_iter().for_each(|wrong| self.spoils(wrong));
+        // Though the run fails: there is room for it, and the transport waits.
+        self.actions.push_back(Action::Data(from, get.tag, payload));
+        Ok(())
+    }
+
+    /// A rank has taken so many inline bytes.
+    #[inline]
+    fn heed_credit(&mut self, from: Rank, arrived: u64) -> Heeded {
+        match self.run.peer(from).credit.returned(arrived) {
+            true => Ok(()),
+            false => Err(Malformed(format!(
+                "{arrived} inline bytes have arrived, it says; that cannot be"
+            ))),
+        }
+    }
+
+    /// A child in the tree has run everything, with all that are below it.
+    fn heed_close(&mut self, from: Rank, account: Account) -> Heeded {
+        match self.family.is_child(from) && self.run.closing.hear(from, account) {
+            true => Ok(()),
+            false => Err(Malformed("a CLOSE that was not expected".into())),
+        }
+    }
+
+    /// The rank above says how the run has ended.
+    fn heed_closed(&mut self, from: Rank, account: Account) -> Heeded {
+        if Some(from) != self.family.parent || !self.run.reported {
+            return Err(Malformed("a CLOSED that was not expected".into()));
+        }
+        self.end(account);
         Ok(())
     }
 

@@ -167,6 +167,7 @@ impl MeshCall {
         }
     }
 
+    /// Goes on with this attempt; the connection, once both sides have shown who they are.
     fn step(
         &mut self,
         token: &Token,
@@ -174,47 +175,10 @@ impl MeshCall {
         number: usize,
         now: Duration,
     ) -> Result<Option<TcpStream>, CallRefused> {
-        let failed = |fault: io::Error| CallRefused::Now(fault.to_string());
         if let CallState::Pausing { .. } = self.state {
-            let address = self.addresses[self.at].0;
-            let mut stream = TcpStream::connect(address).map_err(failed)?;
-            watch.add(number, &mut stream).map_err(failed)?;
-            self.state = CallState::Connecting { stream, since: now };
+            self.connect(watch, number, now)?;
         }
-        if let CallState::Connecting { stream, since } = &mut self.state {
-            if !is_connected(stream).map_err(failed)? {
-                let since = *since;
-                return match now > self.connects_by(since) {
-                    true => Err(CallRefused::Now("connection timed out".into())),
-                    false => Ok(None),
-                };
-            }
-            stream.set_nodelay(true).map_err(failed)?;
-            let caller = Caller::begin(&self.hello, stream)?;
-            let pausing = CallState::Pausing { until: now };
-            if let CallState::Connecting { stream, since } =
-                std::mem::replace(&mut self.state, pausing)
-            {
-                self.state = CallState::Talking {
-                    stream,
-                    caller,
-                    since,
-                };
-            }
-        }
-        if let CallState::Talking {
-            stream,
-            caller,
-            since,
-        } = &mut self.state
-            && !caller.go(token, stream)?
-        {
-            let since = *since;
-            let silent = CallRefused::Now("it is there, and has not answered".into());
-            if now > self.answers_by(since) {
-                return Err(silent);
-            }
-            self.addresses[self.at].1 = silent;
+        if !self.greet(now)? || !self.talk(token, now)? {
             return Ok(None);
         }
         match std::mem::replace(&mut self.state, CallState::Pausing { until: now }) {
@@ -222,6 +186,67 @@ impl MeshCall {
             _ => Ok(None),
         }
     }
+
+    /// Begins a connection to the address whose turn it is.
+    fn connect(&mut self, watch: &Watch, number: usize, now: Duration) -> Result<(), CallRefused> {
+        let address = self.addresses[self.at].0;
+        let mut stream = TcpStream::connect(address).map_err(failed)?;
+        watch.add(number, &mut stream).map_err(failed)?;
+        self.state = CallState::Connecting { stream, since: now };
+        Ok(())
+    }
+
+    /// Says who calls, once there is a connection; whether that is said.
+    fn greet(&mut self, now: Duration) -> Result<bool, CallRefused> {
+        let CallState::Connecting { stream, since } = &mut self.state else {
+            return Ok(true);
+        };
+        if !is_connected(stream).map_err(failed)? {
+            let since = *since;
+            return match now > self.connects_by(since) {
+                true => Err(CallRefused::Now("connection timed out".into())),
+                false => Ok(false),
+            };
+        }
+        stream.set_nodelay(true).map_err(failed)?;
+        let caller = Caller::begin(&self.hello, stream)?;
+        let pausing = CallState::Pausing { until: now };
+        if let CallState::Connecting { stream, since } = std::mem::replace(&mut self.state, pausing)
+        {
+            self.state = CallState::Talking {
+                stream,
+                caller,
+                since,
+            };
+        }
+        Ok(true)
+    }
+
+    /// Goes on with what both sides say; whether that has ended.
+    fn talk(&mut self, token: &Token, now: Duration) -> Result<bool, CallRefused> {
+        let CallState::Talking {
+            stream,
+            caller,
+            since,
+        } = &mut self.state
+        else {
+            return Ok(true);
+        };
+        if caller.go(token, stream)? {
+            return Ok(true);
+        }
+        let since = *since;
+        let silent = CallRefused::Now("it is there, and has not answered".into());
+        if now > self.answers_by(since) {
+            return Err(silent);
+        }
+        self.addresses[self.at].1 = silent;
+        Ok(false)
+    }
+}
+
+fn failed(fault: io::Error) -> CallRefused {
+    CallRefused::Now(fault.to_string())
 }
 
 /// Whether a connection stands that was begun.
