@@ -4,16 +4,18 @@ mod specimen;
 
 use dataflow_core::error::Kind;
 use dataflow_core::monitor::Monitor;
-use dataflow_core::port::{Context, Courier, Executor, Inline, Shuffled};
+use dataflow_core::port::{Context, Courier, Executor, Inbox, Inline, Line, Shuffled, Terms};
 use dataflow_core::prelude::*;
+use dataflow_core::recursion::{Call, Recursive, recurse_across};
 use dataflow_core::sequence::scope_inside;
 use dataflow_core::space::{Collect, Independent};
-use dataflow_core::{Report, run, run_across};
+use dataflow_core::{Error, Report, run, run_across};
 use specimen::cholesky::Task;
 use specimen::forgetful::Forgetful;
 use specimen::ranks::{Crossed, on_ranks};
 use specimen::{Cholesky, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Small under Miri, for which ranks of several threads are a long time.
@@ -623,4 +625,43 @@ fn data_without_size_are_collected_too() {
         collect.into_data()
     });
     assert_eq!(kept, [None, Some(vec![(); 3])]);
+}
+
+/// Their number was cut to 32 bits: of 2³² + 1 one was left, and of 2³² none.
+#[test]
+fn a_courier_of_more_ranks_than_have_numbers_is_refused_and_so_is_one_of_none() {
+    struct OneOf(usize);
+    impl Courier for OneOf {
+        fn rank(&self) -> Rank {
+            Rank(0)
+        }
+        fn n_ranks(&self) -> usize {
+            self.0
+        }
+        fn open(&self, _: &Terms, _: Arc<dyn Inbox>) -> Result<Box<dyn Line>, Error> {
+            unreachable!("no run begins")
+        }
+    }
+    struct Leaf;
+    impl Recursive for Leaf {
+        type Argument = u64;
+        type Value = u64;
+        fn call(&self, n: u64) -> Result<Call<Self>, TaskError> {
+            Ok(Call::Done(n))
+        }
+    }
+    for n_ranks in [0, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        let courier = OneOf(n_ranks);
+        let on = Context::new(&Inline).across(&courier);
+        let space = Independent::new("task", 1, |_| Ok(()));
+        let refused = [
+            run_across(&space, &on).unwrap_err(),
+            recurse_across(&Leaf, 1, &on).unwrap_err(),
+        ];
+        let text = format!("the courier is one of {n_ranks} ranks (1 to 4294967295 are allowed)");
+        for error in refused {
+            let told = (error.kind(), error.message());
+            assert_eq!(told, (Kind::WrongSettings, &text[..]));
+        }
+    }
 }

@@ -64,8 +64,8 @@ impl Messenger {
     /// The courier of the transport's rank; received data lie in blocks of `memory`.
     ///
     /// # Errors
-    /// If the transport's rank is none of its ranks, if it carries less than 64 bytes, if beats are too rare for the silence allowed,
-    /// or if the thread could not be started.
+    /// If the transport's rank is none of its ranks, if these are more than 2³² − 1, if it carries less than
+    /// 64 bytes, if beats are too rare for the silence allowed, or if the thread could not be started.
     pub fn new(
         transport: Box<dyn Transport>,
         settings: Settings,
@@ -75,6 +75,12 @@ impl Messenger {
         let (rank, n_ranks, limits) = (transport.rank(), transport.n_ranks(), transport.limits());
         if rank.0 as usize >= n_ranks {
             let text = format!("the transport is {rank}'s of {n_ranks} (they begin at 0)");
+            return Err(Error::wrong_settings(text));
+        }
+        if u32::try_from(n_ranks).is_err() {
+            let most = u32::MAX;
+            let text =
+                format!("the transport is {rank}'s of {n_ranks} (at most {most} are allowed)");
             return Err(Error::wrong_settings(text));
         }
         if limits.message_bytes < 64 || limits.largest_tag == 0 {

@@ -45,7 +45,7 @@ pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
 
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
-use crate::port::{Executor, Failure, Line, Wire};
+use crate::port::{Courier, Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, Ordering, SpinLock};
@@ -217,8 +217,8 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
 ///
 /// # Errors
 /// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do, or the
-/// types of their data, [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::RankLost`] if one is
-/// silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, unless a datum
+/// types of their data, [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::WrongSettings`]
+/// if the courier has no ranks or more than 2³² − 1; [`Kind::RankLost`] if one is silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, unless a datum
 /// was not as long as it [said](Wire::size) or a rank had no room for it, and a slot of a
 /// [`Store`](crate::data::Store) may be empty at first: if its datum was being sent, it comes home when the
 /// transport lets go of it, at the latest when the messengers of both ranks are gone. What MPI never lets go
@@ -232,9 +232,9 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         return run(space, on);
     }
     refuse_inside_a_body()?;
-    let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
+    let (rank, n_ranks) = (courier.rank(), expect_ranks(courier)?);
     let counting = on.monitor().map(Monitor::begin);
-    let (description, count) = ask(space, n_ranks as u32, rank);
+    let (description, count) = ask(space, n_ranks, rank);
     // Told when the run is open: the others wait for this rank.
     let count = expect_workers(on).and(count);
     let n_tasks = *count.as_ref().unwrap_or(&0);
@@ -247,7 +247,7 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
         Ok(_) => {
             let abroad = Abroad {
                 rank,
-                n_ranks,
+                n_ranks: n_ranks as usize,
                 line: &*line,
                 mail: &mail,
                 codec: Codec::new(),
@@ -274,6 +274,18 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let named = |failure: &Failure| space.named_by(&failure.name).map(|task| shown(&task));
     let own = own.map(|report| Report { seconds, ..report });
     agree(closed?, own, rank, &named).map_err(|error| space.explained(error))
+}
+
+/// How many ranks there are by a courier, which may be a user's own: as many as numbers of ranks tell apart.
+pub(crate) fn expect_ranks(courier: &dyn Courier) -> Result<u32, Error> {
+    let n_ranks = courier.n_ranks();
+    match u32::try_from(n_ranks) {
+        Ok(n_ranks) if n_ranks > 0 => Ok(n_ranks),
+        _ => Err(Error::wrong_settings(format!(
+            "the courier is one of {n_ranks} ranks (1 to {} are allowed)",
+            u32::MAX
+        ))),
+    }
 }
 
 /// A failure of this rank as the ranks hear of it, or what had stopped the run before; and itself.

@@ -14,7 +14,7 @@
 
 use super::top::{RankAmong, Top, fingerprint, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
-use crate::engine::{Report, buried, drop_quietly, refuse_inside_a_body, run_across};
+use crate::engine::{Report, buried, drop_quietly, expect_ranks, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError, beginning};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
@@ -48,12 +48,14 @@ where
 {
     refuse_inside_a_body()?;
     let courier = on.courier();
-    let (rank, n_ranks) = (courier.rank(), courier.n_ranks());
-    if n_ranks == 1 {
+    if courier.n_ranks() == 1 {
         return recurse(problem, argument, on);
     }
     let start = Instant::now();
-    let seat = RankAmong { rank, n_ranks };
+    let seat = RankAmong {
+        rank: courier.rank(),
+        n_ranks: expect_ranks(courier)? as usize,
+    };
     let outermost = &OutermostCall {
         problem: type_name::<P>(),
         argument: beginning(&argument, COMPARED),
@@ -74,21 +76,9 @@ where
         calls: AtomicU64::new(0),
         value: Mutex::new(None),
     };
-    let report = match run_across(&tree, on) {
-        Ok(report) => report,
-        Err(error) => {
-            drop_quietly(tree);
-            return Err(error);
-        }
-    };
+    let (value, report) = tree.finish()?;
     let seconds = start.elapsed().as_secs_f64();
-    let (value, tasks) = tree.ended();
-    let report = Report {
-        tasks,
-        seconds,
-        ..report
-    };
-    Ok((value, report))
+    Ok((value, Report { seconds, ..report }))
 }
 
 /// What ranks compare of the call that they begin with: the type of the problem, and how the argument is
@@ -251,6 +241,20 @@ impl<P: Recursive<Value: Wire>> CallTree<'_, P> {
 
     fn keep(&self, value: P::Value) {
         *held(&self.value) = Some(value);
+    }
+
+    /// Runs the open calls and joins the top; the value, and the calls that were made on this rank.
+    fn finish(self) -> Result<(P::Value, Report), Error> {
+        match run_across(&self, self.on) {
+            Ok(report) => {
+                let (value, tasks) = self.ended();
+                Ok((value, Report { tasks, ..report }))
+            }
+            Err(error) => {
+                drop_quietly(self);
+                Err(error)
+            }
+        }
     }
 
     /// After a run without an error: the value, and how many calls were made on this rank.

@@ -127,7 +127,7 @@ impl<T: Scalar> TiledMatrix<T> {
         let made = TiledMatrix::beside(layout, memory, entries, on).map(|(made, _)| made);
         let fault = made.as_ref().err();
         let tell = |_| fault.map_or(Ok(()), |fault| Err(fault.clone().into()));
-        let n_ranks = on.courier().n_ranks() as u32;
+        let n_ranks = u32::try_from(on.courier().n_ranks()).unwrap_or(u32::MAX); // the run refuses more
         let told = Independent::new("filled", n_ranks.into(), tell).across(n_ranks);
         if n_ranks > 1 {
             run_across(&told, on)?;

@@ -423,15 +423,15 @@ fn settings_that_cannot_work_and_a_second_line_are_refused() {
     );
 }
 
-/// A transport that must be asked again and again, as MPI must, and says that it is of this rank.
-struct Mute(Local, Rank);
+/// A transport that must be asked again and again, as MPI must, and says that it is of this rank of so many.
+struct Mute(Local, Rank, usize);
 
 impl Transport for Mute {
     fn rank(&self) -> Rank {
         self.1
     }
     fn n_ranks(&self) -> usize {
-        self.0.n_ranks()
+        self.2
     }
     fn limits(&self) -> MessageLimits {
         self.0.limits()
@@ -456,15 +456,23 @@ impl Transport for Mute {
     }
 }
 
-/// Its part was run by nobody, and all seemed well.
+/// Its part was run by nobody, and all seemed well; of too many ranks there were as many as 32 bits had left.
 #[test]
-fn a_transport_of_a_rank_that_is_not_there_is_refused() {
-    let transport = Box::new(Mute(local::connect(2).remove(0), Rank(2)));
-    let (settings, host) = (Settings::default(), Machine::new());
-    let refused = Messenger::new(transport, settings, host, Arc::new(Heap)).unwrap_err();
-    assert_eq!(refused.kind(), Kind::WrongSettings);
-    let says = "the transport is rank 2's of 2 (they begin at 0)";
-    assert_eq!(refused.message(), says);
+fn a_transport_of_a_rank_that_is_not_there_is_refused_and_so_are_more_ranks_than_have_numbers() {
+    for (rank, n_ranks, says) in [
+        (2, 2, "the transport is rank 2's of 2 (they begin at 0)"),
+        (
+            1,
+            (1 << 32) + 2,
+            "the transport is rank 1's of 4294967298 (at most 4294967295 are allowed)",
+        ),
+    ] {
+        let transport = Box::new(Mute(local::connect(2).remove(0), Rank(rank), n_ranks));
+        let (settings, host) = (Settings::default(), Machine::new());
+        let refused = Messenger::new(transport, settings, host, Arc::new(Heap)).unwrap_err();
+        assert_eq!(refused.kind(), Kind::WrongSettings);
+        assert_eq!(refused.message(), says);
+    }
 }
 
 /// Half of a beat that never comes, added to the time of day, was a panic of the thread that moves
@@ -487,7 +495,7 @@ fn ranks_that_never_beat_run_over_a_transport_that_cannot_ring() {
             thread::spawn(move || {
                 let host = Machine::new();
                 let rank = transport.rank();
-                let transport = Box::new(Mute(transport, rank));
+                let transport = Box::new(Mute(transport, rank, 2));
                 let messenger = Messenger::new(transport, settings, host.clone(), Arc::new(Heap));
                 let messenger = messenger.unwrap();
                 for _ in 0..2 {
