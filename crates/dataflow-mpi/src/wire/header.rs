@@ -60,6 +60,13 @@ impl MessageHeader {
     /// Its length on the wire.
     pub const BYTES: usize = 12;
 
+    /// How the length of a body is told, if it may be so long.
+    #[inline]
+    pub(super) fn length_of(body: usize, longest: u32) -> Option<u32> {
+        let told = u32::try_from(body).ok();
+        told.filter(|length| *length <= longest)
+    }
+
     /// The header at the front of a stream; `None` if not all of it is there yet.
     ///
     /// # Errors

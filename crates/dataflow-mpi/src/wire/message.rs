@@ -169,20 +169,23 @@ impl Message<'_> {
     /// # Panics
     /// If the body is longer than 4 GiB; then nothing is appended.
     pub fn encode(&self, run: u32, stream: &mut Vec<u8>) {
+        self.encode_within(u32::MAX, run, stream);
+    }
+
+    /// The same of a body that may be so long.
+    #[inline]
+    pub(super) fn encode_within(&self, longest: u32, run: u32, stream: &mut Vec<u8>) {
         let at = stream.len();
         stream.u32(0);
         stream.u32(run);
         stream.u32(self.kind() as u32);
         self.body(stream);
         let length = stream.len() - at - MessageHeader::BYTES;
-        let Ok(length) = u32::try_from(length) else {
+        let Some(told) = MessageHeader::length_of(length, longest) else {
             stream.truncate(at);
-            panic!(
-                "a message of {length} bytes (at most {} are allowed)",
-                u32::MAX
-            );
+            panic!("a message of {length} bytes (at most {longest} are allowed)");
         };
-        stream[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        stream[at..at + 4].copy_from_slice(&told.to_le_bytes());
     }
 
     fn body(&self, out: &mut Vec<u8>) {

@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use smallvec::smallvec;
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn failure() -> Failure {
     Failure {
@@ -299,5 +300,40 @@ proptest! {
         let mut stream = Vec::new();
         message.encode(1, &mut stream);
         prop_assert_eq!(text(&Message::decode(Kind::Activate, &stream[MessageHeader::BYTES..]).unwrap()), text(&message));
+    }
+}
+
+/// Its length was told wrong, and so were all that came behind it.
+#[test]
+fn a_body_that_is_longer_than_its_header_can_tell_is_not_appended() {
+    let most = u32::MAX;
+    for (body, told) in [
+        (0, Some(0)),
+        (1 << 31, Some(1 << 31)),
+        (most as usize, Some(most)),
+    ] {
+        assert_eq!(MessageHeader::length_of(body, most), told);
+    }
+    for body in [1 << 32, (1 << 32) + 7, usize::MAX] {
+        assert_eq!(MessageHeader::length_of(body, most), None);
+    }
+    for message in samples() {
+        let mut stream = vec![7];
+        message.encode(9, &mut stream);
+        let length = (stream.len() - 1 - MessageHeader::BYTES) as u32;
+        let mut within = vec![7];
+        message.encode_within(length, 9, &mut within);
+        assert_eq!(within, stream);
+        let Some(less) = length.checked_sub(1) else {
+            continue;
+        };
+        let mut before = vec![7];
+        let encode = AssertUnwindSafe(|| message.encode_within(less, 9, &mut before));
+        let text = *catch_unwind(encode)
+            .unwrap_err()
+            .downcast::<String>()
+            .unwrap();
+        let expected = format!("a message of {length} bytes (at most {less} are allowed)");
+        assert_eq!((text, before), (expected, vec![7]));
     }
 }
