@@ -7,9 +7,11 @@
 //! A test that hangs ends the command, and is named.
 //! A test that this machine cannot run prints `skipped: ` and the reason, and returns; where it is run
 //! with [`SHOW`], or without capture, it is named.
+//! A program's last line names it: steps run side by side, and what stands above may be another's.
 
 use crate::out::{self, say};
 use crate::steps::{self, Outcome};
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -144,8 +146,9 @@ fn pass_on(reader: PipeReader, heard: &Mutex<Heard>) {
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
         let text = String::from_utf8_lossy(&line);
-        if locked(heard).hear(text.trim_end()) {
-            out::text(&String::from_utf8_lossy(&line));
+        let told = locked(heard).told(&text);
+        if let Some(told) = told {
+            out::text(&told);
         }
         line.clear();
     }
@@ -155,6 +158,8 @@ fn pass_on(reader: PipeReader, heard: &Mutex<Heard>) {
 struct Heard {
     /// When anything was said last.
     latest: Instant,
+    /// Which program cargo said that it runs.
+    program: String,
     /// Tests that have run for long, and run on.
     slow: Vec<String>,
     /// The targets with failures, as cargo names them to run them again.
@@ -186,6 +191,7 @@ impl Default for Heard {
     fn default() -> Self {
         Heard {
             latest: Instant::now(),
+            program: String::new(),
             slow: Vec::new(),
             targets: Vec::new(),
             tests: Vec::new(),
@@ -196,9 +202,25 @@ impl Default for Heard {
 }
 
 impl Heard {
+    /// Takes in a line; what is passed on of it, if anything is.
+    fn told<'l>(&mut self, line: &'l str) -> Option<Cow<'l, str>> {
+        let said = line.trim_end();
+        if !self.hear(said) {
+            return None;
+        }
+        let is_last = said.starts_with(RESULT) && !self.program.is_empty();
+        Some(match is_last {
+            true => format!("{said}: {}\n", self.program).into(),
+            false => line.into(),
+        })
+    }
+
     /// Takes in a line; whether it is to be passed on.
     fn hear(&mut self, line: &str) -> bool {
         self.latest = Instant::now();
+        if let Some(program) = program(line) {
+            self.program = program.to_string();
+        }
         if let Some(rest) = line.strip_prefix("test ") {
             self.hear_of_test(rest);
         }
@@ -206,7 +228,7 @@ impl Heard {
         let name = said.and_then(|rest| rest.strip_suffix(" stdout ----"));
         if line == "successes:" {
             self.part = Part::Passed(String::new());
-        } else if line == "failures:" || line.starts_with("test result: ") {
+        } else if line == "failures:" || line.starts_with(RESULT) {
             self.part = Part::Elsewhere;
         } else if let Part::Passed(test) = &mut self.part {
             let reason = line.strip_prefix(SKIPPED);
@@ -284,6 +306,18 @@ impl Heard {
     }
 }
 
+/// How the last line of a program of tests begins.
+const RESULT: &str = "test result: ";
+
+/// The program of which cargo says that it runs, with its path; or whose documentation is tested.
+fn program(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    match line.strip_prefix("Running ") {
+        Some(program) if program.ends_with(')') => Some(program),
+        _ => line.starts_with("Doc-tests ").then_some(line),
+    }
+}
+
 /// What a test prints first that this machine cannot run.
 const SKIPPED: &str = "skipped: ";
 
@@ -337,6 +371,25 @@ what follows
             "    left is not right",
         ];
         assert_eq!(heard.lines().collect::<Vec<_>>(), expected);
+    }
+
+    /// Of steps side by side it stood under the program that another had begun last.
+    #[test]
+    fn the_last_line_of_a_program_names_it() {
+        let ended = "test result: ok. 1 passed; 0 failed; finished in 0.12s";
+        let mut heard = Heard::default();
+        let mut last = |above: &str| {
+            assert_eq!(heard.told(above).as_deref(), Some(above));
+            heard.told(&format!("{ended}\n")).map(Cow::into_owned)
+        };
+        let named = |program: &str| Some(format!("{ended}: {program}\n"));
+        assert_eq!(last("running 1 test\n"), Some(format!("{ended}\n")));
+        let program = "tests/tcp.rs (target/debug/deps/tcp-0f3a)";
+        assert_eq!(last(&format!("     Running {program}\n")), named(program));
+        assert_eq!(last("test one ... ok\n"), named(program));
+        assert_eq!(last("Running away\n"), named(program));
+        let documentation = "Doc-tests dataflow_core";
+        assert_eq!(last(&format!("   {documentation}\n")), named(documentation));
     }
 
     const SHOWN: &str = "\
