@@ -296,6 +296,14 @@ fn an_access_that_there_is_not_is_the_only_error() {
     says_no_more("access", &with_statement(statement), &parts, true);
 }
 
+/// It was told that a slot cannot be dereferenced.
+#[test]
+fn a_datum_that_is_new_is_told_how_it_is_filled_and_no_more() {
+    let statement = "Touch { i }: new own = A[i] => { *own = vec![1.0]; }";
+    let parts = ["fill it by `own.put(…)`", "10 | "];
+    says_no_more("put", &with_statement(statement), &parts, true);
+}
+
 #[test]
 fn an_element_outside_of_its_data_is_shown_where_it_stands() {
     one_statement(

@@ -8,6 +8,7 @@ mod fault;
 mod generate;
 mod lower;
 mod parse;
+mod put;
 #[cfg(test)]
 mod tests;
 

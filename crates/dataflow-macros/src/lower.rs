@@ -1,6 +1,7 @@
 //! From what is written to a program of `dataflow-affine`.
 
 use crate::parse::{Access, End, Family, For, If, Item, Relation, Space, Statement};
+use crate::put::expect_put;
 use dataflow_affine::{Affine, Condition, Mode, Program, System, Var, disjoint};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -270,6 +271,12 @@ fn access_mode(of: &Statement, access: &Access, declared: &Family) -> Result<Mod
             "this body cannot make `{element}`: name it, `new made = {element}`, and `put` it"
         );
         return Err(Error::new_spanned(&access.element, text));
+    }
+    if access.mode == "new"
+        && !declared.is_order
+        && let (Some(name), Some(body)) = (&access.name, &of.body)
+    {
+        expect_put(name, body)?;
     }
     Ok(match access.mode.to_string().as_str() {
         "read" | "optional" if declared.is_order => Mode::Optional,

@@ -544,6 +544,33 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "T[i]",
         "this body cannot make `T[i]`: name it, `new made = T[i]`, and `put` it",
     ),
+    // It was told that a slot cannot be dereferenced.
+    (
+        "for i in 0..n { S { i }: new t = T[i] => { if i > 0 { *t = 1.0 } else { t.put(2.0) } } }",
+        "t",
+        "`t` is new, so there is no datum yet that `*t` could be: fill it by `t.put(…)`",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], new t = T[i] => *t += *a; }",
+        "t",
+        "fill it by `t.put(…)`",
+    ),
+    // Another `t`, an expression, or what is no datum.
+    (
+        "for i in 0..n { S { i }: new t = T[i] => { t.put(0); let t = &mut 1; *t = 2; } }",
+        "",
+        "",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i], new t = T[i] => { t.put(0); a.t = 1; c && b == *t } }",
+        "",
+        "",
+    ),
+    (
+        "for i in 0..n { S { i }: update a = A[i, i] => *a = 1.0; R { i }: new h = H[i] => *h = 1; }",
+        "",
+        "",
+    ),
     // What only orders is not made, and a graph without bodies makes nothing.
     (
         "for i in 0..n { S { i }: new H[i], update a = A[i, i] => {} R { i }: new T[i]; }",
