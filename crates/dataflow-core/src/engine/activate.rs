@@ -3,7 +3,7 @@
 //! The in-degree is asked of the space at each arrival: it costs a formula, and nothing has to
 //! be announced before. A task with a single input is ready at once and never touches a table.
 
-use super::dense::{Counted, LIMIT};
+use super::dense::LIMIT;
 use super::pending::{Arrived, Near, Poisoned};
 use super::{Run, Slots, slots};
 use crate::data::Version;
@@ -54,9 +54,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             && let Some(index) = self.number(task)
         {
             return match self.dense.arrive(index, flow, awaited, poisoned) {
-                Counted::StillWaiting => None,
-                Counted::Ready(poisoned) => Some(poisoned),
-                Counted::FedTwice => {
+                Arrived::StillWaiting => None,
+                Arrived::Ready(poisoned) => Some(poisoned),
+                Arrived::FedTwice => {
                     near.release();
                     self.fed_twice(source, task, flow)
                 }

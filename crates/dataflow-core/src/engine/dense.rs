@@ -7,7 +7,7 @@
 //! # Orderings
 //! Acquire and release on the byte: the last to arrive sees what all others wrote before.
 
-use super::pending::Poisoned;
+use super::pending::{Arrived, Poisoned};
 use crate::sync::{AtomicU8, Ordering};
 use std::sync::OnceLock;
 
@@ -31,15 +31,6 @@ pub(crate) struct DenseRecords {
 
 type ArrivalsPage = Box<[Arrivals; PAGE]>;
 
-/// What an arrival found.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    StillWaiting,
-    Ready(Poisoned),
-    FedTwice,
-}
-
 impl DenseRecords {
     /// For a run of so many tasks.
     pub fn new(n_tasks: u64) -> Self {
@@ -52,7 +43,7 @@ impl DenseRecords {
     }
 
     #[inline(always)]
-    pub fn arrive(&self, index: usize, flow: usize, awaited: u8, poisoned: Poisoned) -> Counted {
+    pub fn arrive(&self, index: usize, flow: usize, awaited: u8, poisoned: Poisoned) -> Arrived {
         self.byte(index).arrive(flow, awaited, poisoned)
     }
 
@@ -121,7 +112,7 @@ pub(crate) struct Arrivals(AtomicU8);
 
 impl Arrivals {
     #[inline(always)]
-    pub fn arrive(&self, flow: usize, awaited: u8, poisoned: Poisoned) -> Counted {
+    pub fn arrive(&self, flow: usize, awaited: u8, poisoned: Poisoned) -> Arrived {
         let bit = 1 << flow;
         let before = if poisoned {
             self.0.fetch_or(bit | POISON, Ordering::AcqRel)
@@ -131,11 +122,11 @@ impl Arrivals {
             self.0.fetch_add(bit, Ordering::AcqRel)
         };
         if before & bit != 0 {
-            Counted::FedTwice
+            Arrived::FedTwice
         } else if (before | bit) & !POISON == awaited {
-            Counted::Ready(poisoned || before & POISON != 0)
+            Arrived::Ready(poisoned || before & POISON != 0)
         } else {
-            Counted::StillWaiting
+            Arrived::StillWaiting
         }
     }
 }
@@ -157,11 +148,11 @@ mod tests {
             assert_eq!((dense.arrived(index), is_touched(index)), (0, false));
         }
         for index in [0, 1, PAGE - 1, PAGE, 3 * PAGE, LIMIT / 64 + 7, LIMIT - 1] {
-            assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::StillWaiting);
+            assert_eq!(dense.arrive(index, 2, 0b101, true), Arrived::StillWaiting);
             assert_eq!(dense.arrived(index), 0b100);
-            assert_eq!(dense.arrive(index, 2, 0b101, true), Counted::FedTwice);
-            assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::Ready(true));
-            assert_eq!(dense.arrive(index, 0, 0b101, false), Counted::FedTwice);
+            assert_eq!(dense.arrive(index, 2, 0b101, true), Arrived::FedTwice);
+            assert_eq!(dense.arrive(index, 0, 0b101, false), Arrived::Ready(true));
+            assert_eq!(dense.arrive(index, 0, 0b101, false), Arrived::FedTwice);
         }
         // The largest are too far up to be looked for.
         let near = if cfg!(miri) { 6 } else { 5 };
@@ -188,7 +179,7 @@ mod loom_models {
             let arrive = |task: &(Arrivals, Sources), flow: usize| {
                 task.1[flow].store(flow as u64 + 1, Ordering::Relaxed);
                 let got = task.0.arrive(flow, 0b11, flow == 1);
-                if let Counted::Ready(poisoned) = got {
+                if let Arrived::Ready(poisoned) = got {
                     assert!(poisoned, "the failure of source 1 is known");
                     for (flow, written) in task.1.iter().enumerate() {
                         assert_eq!(written.load(Ordering::Relaxed), flow as u64 + 1);
@@ -201,7 +192,7 @@ mod loom_models {
             let both = [arrive(&task, 0), source.join().unwrap()];
             let ready = both
                 .iter()
-                .filter(|got| matches!(got, Counted::Ready(_)))
+                .filter(|got| matches!(got, Arrived::Ready(_)))
                 .count();
             assert_eq!(ready, 1, "{both:?}");
         });
