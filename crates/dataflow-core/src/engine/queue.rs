@@ -53,7 +53,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let next = &mut visit.hand.next;
         let parked = Self::CARRIES && next.iter().any(Option::is_some);
         if parked {
-            self.pending.park(key, next, poisoned);
+            self.pending.park(key, next);
         }
         let flags = if parked { PARKED } else { 0 } | if poisoned { POISONED } else { 0 };
         key << 8 | flags
@@ -80,7 +80,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         if Self::CARRIES {
             let slots = &mut visit.hand.slots;
             empty(slots);
-            if word & PARKED != 0 && self.pending.take(key, slots).is_none() {
+            if word & PARKED != 0 && !self.pending.take(key, slots) {
                 unreachable!("the data of {task:?} were parked before its word was queued");
             }
         }

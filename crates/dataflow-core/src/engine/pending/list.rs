@@ -102,21 +102,16 @@ impl<P: Default> List<P> {
     }
 
     /// Keeps what has arrived for a task that waits for nothing more.
-    pub fn park(&mut self, key: Key, data: P, poisoned: Poisoned) {
-        self.0.push(ListedRecord {
-            key,
-            missing: 0,
-            fed: Vec::new(),
-            sources: None,
-            poisoned,
-            data,
-        });
+    pub fn park(&mut self, key: Key, data: P) {
+        let mut parked = ListedRecord::awaiting(0, key);
+        parked.data = data;
+        self.0.push(parked);
     }
 
-    /// Takes a record out.
-    pub fn take(&mut self, key: Key) -> Option<(P, Poisoned)> {
+    /// Takes out what has arrived for a task.
+    pub fn take(&mut self, key: Key) -> Option<P> {
         let listed = self.0.swap_remove(self.find(key)?);
-        Some((listed.data, listed.poisoned))
+        Some(listed.data)
     }
 
     /// Takes out the records of some keys.

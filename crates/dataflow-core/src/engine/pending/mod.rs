@@ -184,25 +184,26 @@ impl<D: Datum> Pending<D> {
         }
     }
 
-    /// Keeps a ready task's inputs until a worker takes it from a queue; leaves `slots` empty.
-    pub fn park(&self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) {
+    /// Keeps a ready task's inputs until a worker takes it from a queue, whose word says whether it is
+    /// poisoned; leaves `slots` empty.
+    pub fn park(&self, key: Key, slots: &mut Slots<D>) {
         if let Pending::Data(table) = self
-            && table.lock(records::group(key)).park(key, slots, poisoned)
+            && table.lock(records::group(key)).park(key, slots)
         {
             table.spill(1);
         }
     }
 
-    /// Takes a parked task's inputs back. `None` if nothing was parked under this key.
-    pub fn take(&self, key: Key, slots: &mut Slots<D>) -> Option<Poisoned> {
+    /// Takes a parked task's inputs back; false if nothing was parked under this key.
+    pub fn take(&self, key: Key, slots: &mut Slots<D>) -> bool {
         let Pending::Data(table) = self else {
-            return None;
+            return false;
         };
-        let (poisoned, listed) = table.lock(records::group(key)).take(key, slots)?;
-        if listed {
+        let was_listed = table.lock(records::group(key)).take(key, slots);
+        if was_listed == Some(true) {
             table.unspill(1);
         }
-        Some(poisoned)
+        was_listed.is_some()
     }
 
     /// What is left, when nobody works any more.
@@ -528,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_parked_comes_back_once_with_its_data_and_its_poison() {
+    fn what_is_parked_comes_back_once_with_its_data() {
         let table = Pending::new(0, true);
         let slots = |key, n: usize| -> Slots<Belongs> {
             (0..n)
@@ -539,12 +540,12 @@ mod tests {
         let keys = 64..72;
         for n in [1, 4, 5, 9] {
             for key in keys.clone() {
-                table.park(key, &mut slots(key, n), key % 2 == 0);
+                table.park(key, &mut slots(key, n));
             }
             assert_eq!(count(&table).0, 8);
             for key in keys.clone() {
                 let mut back = Slots::new();
-                assert_eq!(table.take(key, &mut back), Some(key % 2 == 0));
+                assert!(table.take(key, &mut back));
                 let sent = slots(key, n);
                 let data = |slots: &Slots<Belongs>| -> Vec<_> {
                     slots
@@ -554,7 +555,7 @@ mod tests {
                         .collect()
                 };
                 assert_eq!(data(&back), data(&sent));
-                assert_eq!(table.take(key, &mut back), None);
+                assert!(!table.take(key, &mut back));
             }
             assert_eq!(count(&table), (0, 0));
         }
@@ -567,9 +568,9 @@ mod tests {
             let mut slots = (0..n)
                 .map(|flow| Some(Version::new(Belongs { key: 5, flow })))
                 .collect();
-            table.park(5, &mut slots, false);
+            table.park(5, &mut slots);
             assert_eq!(feed(&table, 5, 0..n, 0), Arrived::FedTwice);
-            assert!(table.take(5, &mut slots).is_some());
+            assert!(table.take(5, &mut slots));
         }
     }
 }

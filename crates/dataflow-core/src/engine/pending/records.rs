@@ -151,29 +151,29 @@ impl<D: Datum> Records<D> {
     }
 
     /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.
-    pub fn park(&mut self, key: Key, slots: &mut Slots<D>, poisoned: Poisoned) -> bool {
+    pub fn park(&mut self, key: Key, slots: &mut Slots<D>) -> bool {
         match self.free_cell() {
             Some(cell) if slots.len() == INLINE => {
-                self.cells[cell] = key << 8 | if poisoned { POISON } else { 0 };
+                self.cells[cell] = key << 8;
                 exchange(slots, &mut self.behind().data[cell]);
                 false
             }
             _ => {
                 let data = std::mem::take(slots);
-                self.behind().list.park(key, data, poisoned);
+                self.behind().list.park(key, data);
                 true
             }
         }
     }
 
     /// Takes a parked task's inputs back, and says whether it was listed.
-    pub fn take(&mut self, key: Key, slots: &mut Slots<D>) -> Option<(Poisoned, bool)> {
+    pub fn take(&mut self, key: Key, slots: &mut Slots<D>) -> Option<bool> {
         if let Some(cell) = self.cell_of(key) {
-            return Some((self.remove(cell, slots), false));
+            self.remove(cell, slots);
+            return Some(false);
         }
-        let (data, poisoned) = self.behind.as_mut()?.list.take(key)?;
-        *slots = data;
-        Some((poisoned, true))
+        *slots = self.behind.as_mut()?.list.take(key)?;
+        Some(true)
     }
 
     /// Writes down who waits.
