@@ -116,25 +116,21 @@ impl Blocks {
         Some(self.line[at].feed(BITS, awaited, arrival))
     }
 
-    /// The same for a task whose block is not in the line. Also says what there was behind the
-    /// line before and is now.
+    /// The same for a task whose block is not in the line. Also says how much more lies behind the line
+    /// now.
     #[cold]
     pub fn arrive_behind(
         &mut self,
         awaited: Few,
         (key, flow, poisoned): KeyedInput,
-    ) -> (Arrived, usize, usize) {
+    ) -> (Arrived, isize) {
         let before = self.spilled();
         let behind = self.behind.get_or_insert_default();
         let arrived = match awaited {
             Few::Narrow(awaited) => behind.arrive(awaited, (key, flow, poisoned)),
             Few::Count(count) => behind.list.arrive((key, count), flow, poisoned, |()| {}).0,
         };
-        let after = self.spilled();
-        if after == 0 {
-            self.behind = None;
-        }
-        (arrived, before, after)
+        (arrived, self.spilled_since(before))
     }
 
     /// An input through a flow of a high number, of a task that is listed; see
@@ -144,7 +140,7 @@ impl Blocks {
         (key, claim): (Key, u64),
         (flow, poisoned): (usize, Poisoned),
         sources: Option<Sources>,
-    ) -> Option<(Option<Arrived>, usize, usize)> {
+    ) -> Option<(Option<Arrived>, isize)> {
         let before = self.spilled();
         let list = &mut self.behind.get_or_insert_default().list;
         if let Some(sources) = sources {
@@ -153,16 +149,22 @@ impl Blocks {
         let named = list.names(key, flow, claim);
         let arrived =
             named.map(|named| named.then(|| list.arrive((key, 0), flow, poisoned, |()| {}).0));
-        let after = self.spilled();
-        if after == 0 {
-            self.behind = None;
-        }
-        Some((arrived?, before, after))
+        let spilled = self.spilled_since(before);
+        Some((arrived?, spilled))
     }
 
-    fn spilled(&self) -> usize {
+    fn spilled(&self) -> isize {
         let behind = self.behind.as_ref();
-        behind.map_or(0, |behind| behind.blocks.len() + behind.list.len())
+        behind.map_or(0, |behind| behind.blocks.len() + behind.list.len()) as isize
+    }
+
+    /// How much more lies behind the line than before; the memory for it goes with the last of it.
+    fn spilled_since(&mut self, before: isize) -> isize {
+        let now = self.spilled();
+        if now == 0 {
+            self.behind = None;
+        }
+        now - before
     }
 
     /// Writes down who waits.

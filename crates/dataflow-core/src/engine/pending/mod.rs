@@ -145,9 +145,10 @@ impl<D: Datum> Pending<D> {
                     }
                     return arrived;
                 }
-                let found = records.arrive_behind((key, of.count), &mut input, slots);
+                let (arrived, spilled) = records.arrive_behind((key, of.count), &mut input, slots);
                 near.data.release();
-                spilled(table, found)
+                table.spill(spilled);
+                arrived
             }
         }
     }
@@ -169,16 +170,16 @@ impl<D: Datum> Pending<D> {
                 let mut blocks = table.lock(blocks::tag(blocks::MANY, key));
                 let found = blocks.arrive_wide((key, claim), (input.0, input.2), sources);
                 drop(blocks);
-                let (arrived, before, after) = found?;
-                tell(table, before, after);
+                let (arrived, spilled) = found?;
+                table.spill(spilled);
                 Some(arrived)
             }
             Pending::Data(table) => {
                 let mut records = table.lock(records::group(key));
                 let found = records.arrive_wide((key, claim), input, sources, slots);
                 drop(records);
-                let (arrived, before, after) = found?;
-                tell(table, before, after);
+                let (arrived, spilled) = found?;
+                table.spill(spilled);
                 Some(arrived)
             }
         }
@@ -201,7 +202,7 @@ impl<D: Datum> Pending<D> {
         };
         let was_listed = table.lock(records::group(key)).take(key, slots);
         if was_listed == Some(true) {
-            table.unspill(1);
+            table.spill(-1);
         }
         was_listed.is_some()
     }
@@ -229,9 +230,10 @@ fn counted<'t, const BITS: u32>(
     if let Some(arrived) = blocks.arrive::<BITS>(mask, arrival) {
         return arrived;
     }
-    let found = blocks.arrive_behind(Few::Narrow(mask), arrival);
+    let (arrived, spilled) = blocks.arrive_behind(Few::Narrow(mask), arrival);
     near.release();
-    spilled(table, found)
+    table.spill(spilled);
+    arrived
 }
 
 /// The same, of a task some of whose flows are wide.
@@ -243,26 +245,10 @@ fn listed<'t>(
     near: &mut HeldBucket<'t, Blocks>,
 ) -> Arrived {
     let blocks = near.lock(table, blocks::tag(blocks::MANY, arrival.0));
-    let found = blocks.arrive_behind(Few::Count(count), arrival);
+    let (arrived, spilled) = blocks.arrive_behind(Few::Count(count), arrival);
     near.release();
-    spilled(table, found)
-}
-
-/// Tells the table how much lay behind a bucket before an arrival, and lies there now.
-fn spilled<S: table::BucketContents>(
-    table: &Table<S>,
-    (arrived, before, after): (Arrived, usize, usize),
-) -> Arrived {
-    tell(table, before, after);
+    table.spill(spilled);
     arrived
-}
-
-fn tell<S: table::BucketContents>(table: &Table<S>, before: usize, after: usize) {
-    match after.checked_sub(before) {
-        Some(0) => {}
-        Some(more) => table.spill(more),
-        None => table.unspill(before - after),
-    }
 }
 
 /// What both kinds of tests need.
@@ -435,7 +421,7 @@ mod tests {
         let table = Table::<Blocks>::new(0);
         let n_buckets = table.n_buckets();
         for _ in 0..1000 {
-            table.unspill(3);
+            table.spill(-3);
             table.spill(1);
             table.spill(2);
         }

@@ -37,6 +37,10 @@ struct Overflow<D: Datum> {
 }
 
 impl<D: Datum> Overflow<D> {
+    fn n_listed(&self) -> isize {
+        self.list.len() as isize
+    }
+
     /// Counts an input of a task that awaits so many, and is listed.
     fn arrive(
         &mut self,
@@ -116,7 +120,7 @@ impl<D: Datum> Records<D> {
         Arrived::StillWaiting
     }
 
-    /// The same for a task without a cell. Also says how many are listed more or less. If the flow had been
+    /// The same for a task without a cell. Also says how many more are listed now. If the flow had been
     /// fed before, `input` keeps the datum.
     #[cold]
     pub fn arrive_behind(
@@ -124,11 +128,11 @@ impl<D: Datum> Records<D> {
         of: (Key, usize),
         input: &mut ArrivingInput<D>,
         slots: &mut Slots<D>,
-    ) -> (Arrived, usize, usize) {
+    ) -> (Arrived, isize) {
         let behind = self.behind();
-        let before = behind.list.len();
+        let before = behind.n_listed();
         let arrived = behind.arrive(of, input, slots);
-        (arrived, before, behind.list.len())
+        (arrived, behind.n_listed() - before)
     }
 
     /// An input through a flow of a high number, of a task that is listed; see
@@ -139,15 +143,15 @@ impl<D: Datum> Records<D> {
         input: &mut ArrivingInput<D>,
         sources: Option<Sources>,
         slots: &mut Slots<D>,
-    ) -> Option<(Option<Arrived>, usize, usize)> {
+    ) -> Option<(Option<Arrived>, isize)> {
         let behind = self.behind();
-        let before = behind.list.len();
+        let before = behind.n_listed();
         if let Some(sources) = sources {
             behind.list.learn(key, sources);
         }
         let is_named = behind.list.names(key, input.0, claim)?;
         let arrived = is_named.then(|| behind.arrive((key, 0), input, slots));
-        Some((arrived, before, behind.list.len()))
+        Some((arrived, behind.n_listed() - before))
     }
 
     /// Keeps a ready task's inputs; leaves `slots` empty. Says whether it had to list them.

@@ -117,13 +117,16 @@ impl<S: BucketContents> Table<S> {
         }
     }
 
-    /// So much more lies behind the buckets; too much of it, and the table doubles.
+    /// So much more lies behind the buckets, or less; too much of it, and the table doubles.
     #[cold]
-    pub fn spill(&self, more: usize) {
-        let more = more as isize;
+    pub fn spill(&self, more: isize) {
+        if more == 0 {
+            return;
+        }
         let spilled = self.spilled.fetch_add(more, Ordering::Relaxed) + more;
         let mask = self.mask.load(Ordering::Relaxed);
-        if spilled > (mask / BUCKETS_PER_SPILL) as isize && mask < 1 << (DOUBLINGS - 1) {
+        let is_too_much = spilled > (mask / BUCKETS_PER_SPILL) as isize;
+        if more > 0 && is_too_much && mask < 1 << (DOUBLINGS - 1) {
             // A lost race means that another has doubled it.
             let _ = self.mask.compare_exchange(
                 mask,
@@ -132,11 +135,6 @@ impl<S: BucketContents> Table<S> {
                 Ordering::Relaxed,
             );
         }
-    }
-
-    /// So much less lies behind the buckets.
-    pub fn unspill(&self, less: usize) {
-        self.spilled.fetch_sub(less as isize, Ordering::Relaxed);
     }
 
     /// Looks at what every bucket holds.
