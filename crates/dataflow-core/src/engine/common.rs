@@ -29,24 +29,32 @@ pub(crate) struct Common<K> {
 /// The failure to report, and its place in the order of failures.
 #[derive(Debug)]
 pub(crate) struct OrderedError<K> {
-    order: (bool, u64, Option<K>),
+    order: ErrorOrder<K>,
     pub error: Error,
+}
+
+/// What is reported goes first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ErrorOrder<K> {
+    /// It stopped the run.
+    Stops,
+    /// The body of a task failed, with this index.
+    OfBody(u64, K),
 }
 
 impl<K> OrderedError<K> {
     /// What stopped the run.
     pub fn stopping(error: Error) -> Self {
-        let order = (false, 0, None);
+        let order = ErrorOrder::Stops;
         OrderedError { order, error }
     }
 
     /// The task that failed, if the run was not stopped.
     pub fn task(&self) -> Option<&K> {
-        self.order.2.as_ref()
-    }
-
-    fn is_of_body(&self) -> bool {
-        self.order.0
+        match &self.order {
+            ErrorOrder::Stops => None,
+            ErrorOrder::OfBody(_, task) => Some(task),
+        }
     }
 }
 
@@ -89,7 +97,7 @@ impl<K: Ord> Common<K> {
     /// The body of a task has failed: the smallest by (index, key) is reported.
     #[cold]
     pub fn note(&self, task: K, error: Error) {
-        let order = (true, error.index().unwrap_or(u64::MAX), Some(task));
+        let order = ErrorOrder::OfBody(error.index().unwrap_or(u64::MAX), task);
         self.keep(OrderedError { order, error });
     }
 
@@ -144,7 +152,7 @@ impl<K: Ord> Common<K> {
         let is_cancelled = !is_complete && on.monitor().is_some_and(Monitor::is_cancelled);
         match failure {
             // A smaller one may be among the tasks that did not run.
-            Some(failure) if !(is_cancelled && failure.is_of_body()) => Err(failure),
+            Some(failure) if !(is_cancelled && failure.task().is_some()) => Err(failure),
             None if is_complete => Ok(()),
             _ if is_cancelled => Err(self.cancelled()),
             _ => {
