@@ -42,6 +42,7 @@ pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};
 pub(crate) use ledger::Ledger;
 pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
+pub(crate) use trace::open_trace;
 
 use crate::data::{Datum, RunNumber};
 use crate::error::{Error, Kind, shown};
@@ -192,10 +193,7 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
     let count = count?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), count, false));
-    let opened = match is_inside {
-        true => None,
-        false => trace::open(count, on),
-    };
+    let opened = open_trace(Some(count), on).map(Arc::new);
     let run = Run::new(
         space,
         description,
@@ -242,7 +240,8 @@ pub fn run_across<S: TaskSpace<Datum: Wire>>(
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, true));
     let mail = Arc::new(Mail::new(&ledger, trace::mailed(space, on)));
     let line = courier.open(&description.terms::<S::Datum>(), mail.clone())?;
-    let opened = trace::open_across(n_tasks, on, &*line);
+    let opened = open_trace(Some(n_tasks), on);
+    let opened = opened.map(|opened| Arc::new(opened.across(line.number())));
     let ended = match count {
         Ok(_) => {
             let abroad = Abroad {

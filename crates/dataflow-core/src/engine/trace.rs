@@ -1,30 +1,19 @@
 //! Trace: the trace of a run, if the executor has a tracer. What a worker notes is in its
 //! [visit](super::drive::Visit).
 
-use super::guard::buried;
-use crate::port::{Executor, Line};
+use super::guard::{buried, is_inside};
+use crate::port::Executor;
 use crate::rank::Rank;
 use crate::space::{Asked, TaskName, TaskSpace};
 use crate::trace::{Mailed, Named, TracedRun, Track, is_wide};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Begins to record a run of so many tasks on this rank, if the executor wants it.
-pub(super) fn open(n_tasks: u64, on: &dyn Executor) -> Option<Arc<TracedRun>> {
-    let (tracer, rank) = (on.tracer()?, on.courier().rank());
-    let opened = tracer.open(rank, on.n_workers(), Some(n_tasks))?;
-    Some(Arc::new(opened))
-}
-
-/// The same of a run across ranks, whose line this is.
-pub(super) fn open_across(
-    n_tasks: u64,
-    on: &dyn Executor,
-    line: &dyn Line,
-) -> Option<Arc<TracedRun>> {
-    let (tracer, rank) = (on.tracer()?, on.courier().rank());
-    let opened = tracer.open(rank, on.n_workers(), Some(n_tasks))?;
-    Some(Arc::new(opened.across(line.number())))
+/// Begins to record a run on this rank, of so many tasks if that is known; if the executor wants it. What a
+/// body runs inside is a part of that body.
+pub(crate) fn open_trace(n_tasks: Option<u64>, on: &dyn Executor) -> Option<TracedRun> {
+    let tracer = on.tracer().filter(|_| !is_inside())?;
+    tracer.open(on.courier().rank(), on.n_workers(), n_tasks)
 }
 
 /// Who notes what leaves and comes in a run over ranks, if the executor wants it recorded.

@@ -8,7 +8,7 @@ use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
     Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, depth, drive, drop_quietly,
-    expect_workers, is_inside, refuse_too_deep, replace_depth,
+    expect_workers, open_trace, refuse_too_deep, replace_depth,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Word};
@@ -95,11 +95,9 @@ pub(super) fn run<P: Recursive>(
     expect_workers(on)?;
     let start = Instant::now();
     let ledger = Arc::new(Ledger::new(on.n_workers(), 0, false));
-    let tracer = on.tracer().filter(|_| !is_inside());
-    let rank = on.courier().rank();
-    let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
+    let opened = open_trace(None, on).map(Arc::new);
     let run = RecursionRun {
-        common: Common::new(ledger, opened.map(Arc::new)).of("call"),
+        common: Common::new(ledger, opened).of("call"),
         problem,
         above,
         depth,

@@ -1,6 +1,6 @@
 //! Levels: the counts of a scope, and the scope in one of whose bodies it runs, if any.
 
-use crate::engine::{Ledger, depth, is_inside};
+use crate::engine::{Ledger, depth, open_trace};
 use crate::port::Executor;
 use crate::space::Spelling;
 use crate::sync::{AtomicU64, Ordering};
@@ -34,11 +34,7 @@ const SCOPES: u64 = 1 << (63 - SCOPE);
 impl Level {
     /// A run of its own, be it in the body of a task of another.
     pub fn outermost(on: &dyn Executor) -> Arc<Self> {
-        // What a body runs inside is a part of that body.
-        let tracer = on.tracer().filter(|_| !is_inside());
-        let rank = on.courier().rank();
-        let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), None));
-        let opened = opened.map(Arc::new);
+        let opened = open_trace(None, on).map(Arc::new);
         Self::new(on.n_workers(), None, depth() + 1, 0, opened)
     }
 

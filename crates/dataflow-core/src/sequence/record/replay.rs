@@ -15,7 +15,7 @@ use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
     Best, BytesRead, Chunk, Common, Front, Ledger, Next, Pulled, Report, Roots, Visit, drive,
-    expect_workers,
+    expect_workers, open_trace,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
@@ -71,11 +71,9 @@ pub(super) fn run<D: Datum>(
     let places = places.map_err(|datum| graph.not_at_home(datum))?;
     let n_tasks = graph.n_inserted;
     let ledger = Arc::new(Ledger::new(on.n_workers(), n_tasks, false));
-    let tracer = on.tracer();
-    let rank = on.courier().rank();
-    let opened = tracer.and_then(|tracer| tracer.open(rank, on.n_workers(), Some(n_tasks)));
+    let opened = open_trace(Some(n_tasks), on).map(Arc::new);
     let replay = ReplayRun {
-        common: Common::new(ledger, opened.map(Arc::new)),
+        common: Common::new(ledger, opened),
         graph,
         order,
         places,
