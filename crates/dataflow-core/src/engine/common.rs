@@ -77,6 +77,25 @@ impl BytesRead {
     }
 }
 
+/// How many data were copied, by class.
+pub(crate) struct Copies(Box<[AtomicU64]>);
+
+impl Copies {
+    pub fn none(n_classes: usize) -> Self {
+        Copies((0..n_classes).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub fn note(&self, class: usize) {
+        self.0[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// By the names of the classes, in their order.
+    pub fn by_class<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
+        let copies = self.0.iter().map(|copies| copies.load(Ordering::Relaxed));
+        names.map(String::from).zip(copies).collect()
+    }
+}
+
 impl<K: Ord> Common<K> {
     pub fn new(ledger: Arc<Ledger>, opened: Option<Arc<TracedRun>>) -> Self {
         Common {

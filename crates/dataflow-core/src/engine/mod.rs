@@ -31,7 +31,7 @@ mod trace;
 
 pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
-pub(crate) use common::{BytesRead, Common, OrderedError};
+pub(crate) use common::{BytesRead, Common, Copies, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
 pub(crate) use guard::{
     Later, Quiet, buried, depth, guarded, in_turn, is_inside, refuse_too_deep, replace_depth,
@@ -49,7 +49,7 @@ use crate::error::{Error, Kind, shown};
 use crate::port::{Courier, Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
-use crate::sync::{AtomicU64, Ordering, SpinLock};
+use crate::sync::{AtomicU64, SpinLock};
 use dense::DenseRecords;
 use drive::LeftVisit;
 use hand::Hand;
@@ -401,26 +401,6 @@ struct Run<'a, S: TaskSpace> {
     paused: SpinLock<Vec<Option<Paused<S>>>>,
 }
 
-/// How many data were copied, by class.
-struct Copies(Box<[AtomicU64]>);
-
-impl Copies {
-    fn none(n_classes: usize) -> Self {
-        Copies((0..n_classes).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    fn note(&self, class: usize) {
-        self.0[class].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn by_class(&self, description: &Description) -> Vec<(String, u64)> {
-        let classes = description.classes().iter().zip(&self.0);
-        classes
-            .map(|(class, copies)| (class.name.clone(), copies.load(Ordering::Relaxed)))
-            .collect()
-    }
-}
-
 /// What a worker has in hand between two pieces of its visit.
 type Paused<S> = Box<(LeftVisit, Hand<S>)>;
 
@@ -500,8 +480,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             .and_then(|()| self.explained(Kind::NotBroughtBack, &|| self.check_homes()))
             .map_err(OrderedError::stopping)?;
         debug_assert!(self.names.is_empty(), "a name was not forgotten");
+        let classes = self.description.classes().iter();
         Ok(Report {
-            copies_by_class: self.copies.by_class(&self.description),
+            copies_by_class: self.copies.by_class(classes.map(|class| &class.name[..])),
             ..self.common.report(on, seconds)
         })
     }

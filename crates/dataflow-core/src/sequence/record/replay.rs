@@ -14,14 +14,13 @@ use super::order::{Countdown, PackedAccess, ReplayOrder};
 use super::places::{AccessGuard, Places};
 use crate::data::Datum;
 use crate::engine::{
-    Best, BytesRead, Chunk, Common, Front, Ledger, Next, Pulled, Report, Roots, Visit, drive,
-    expect_workers, open_trace,
+    Best, BytesRead, Chunk, Common, Copies, Front, Ledger, Next, Pulled, Report, Roots, Visit,
+    drive, expect_workers, open_trace,
 };
 use crate::error::{Error, Kind, TaskError};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::rank::Rank;
 use crate::space::Spelling;
-use crate::sync::{AtomicU64, Ordering};
 use crate::trace::{Fate, Told, TracedRun};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -37,8 +36,7 @@ struct ReplayRun<'r, 'env, D: Datum> {
     places: Places<'r, 'env, D>,
     waiting: Box<[Countdown]>,
     roots: Mutex<Roots<'r, u32>>,
-    /// By class.
-    copies: Box<[AtomicU64]>,
+    copies: Copies,
 }
 
 /// The data of a task, or of the next one so far.
@@ -79,7 +77,7 @@ pub(super) fn run<D: Datum>(
         places,
         waiting: order.countdowns(),
         roots: Mutex::new(Roots::new(|| order.roots.iter().copied())),
-        copies: graph.classes.iter().map(|_| AtomicU64::new(0)).collect(),
+        copies: Copies::none(graph.classes.len()),
     };
     drive(&replay, Arc::default(), &|_, _| {}, |job| {
         replay.common.execute(on, job);
@@ -224,7 +222,7 @@ impl<D: Datum> ReplayRun<'_, '_, D> {
             unreachable!("what fetches a datum is no task of a run in place");
         };
         let class = self.class(number);
-        let copied = || _ = self.copies[class].fetch_add(1, Ordering::Relaxed);
+        let copied = || self.copies.note(class);
         visit.timed(class, |visit| {
             let held = visit.hand.held().iter_mut();
             body(&mut Loan::all(held.map(|held| held.lend(copied))))
@@ -346,11 +344,9 @@ impl<D: Datum> ReplayRun<'_, '_, D> {
             let text = format!("{slot} was filled by hand while its datum was lent");
             return Err(Error::new(Kind::PutTwice, None, text));
         }
-        let classes = graph.classes.iter().zip(&copies);
+        let classes = graph.classes.iter().map(|class| class.name);
         Ok(Report {
-            copies_by_class: classes
-                .map(|(class, copies)| (class.name.into(), copies.load(Ordering::Relaxed)))
-                .collect(),
+            copies_by_class: copies.by_class(classes),
             ..common.report(on, seconds)
         })
     }
