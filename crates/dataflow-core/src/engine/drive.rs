@@ -327,14 +327,17 @@ impl<'b, F: Front> Driven<'b, F> {
 }
 
 /// Ends the task that was begun, if one was, and goes on to the beginning of the next; false if there is
-/// none. What a [`visit`] does, but for that it stops there.
+/// none. What [`run_tasks`] does, but for that it stops there.
 #[cold]
 #[inline(never)]
 fn piece<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>, has_begun: bool) -> bool {
     let mut successor = None;
     if has_begun {
         successor = front.end(visit);
-        ended(front, visit, successor.is_some());
+        count_task(front, visit);
+        if successor.is_none() {
+            front.rest(visit);
+        }
     }
     while let Some(ready) = successor.take().or_else(|| next(front, visit)) {
         if !front.goes_on(visit) {
@@ -343,20 +346,18 @@ fn piece<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>, has_beg
         if front.begin(ready, visit) {
             return true;
         }
-        ended(front, visit, false);
+        count_task(front, visit);
+        front.rest(visit);
     }
     false
 }
 
-/// A task has ended, with a successor to run next or without.
+/// One more task has run.
 #[inline(always)]
-fn ended<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>, has_successor: bool) {
+fn count_task<'f, F: Front>(front: &'f F, visit: &mut Visit<'_, F::Hand<'f>>) {
     visit.tally.executed += 1;
     visit.line.publish_executed(visit.tally.executed);
     front.counts(visit.tally.executed);
-    if !has_successor {
-        front.rest(visit);
-    }
 }
 
 /// Runs tasks until there is none. A function of its own, for whose loop the visit is nobody else's: a
@@ -383,9 +384,7 @@ pub(crate) fn chain<'f, F: Front>(
             return false;
         }
         next = front.step(ready, visit);
-        visit.tally.executed += 1;
-        visit.line.publish_executed(visit.tally.executed);
-        front.counts(visit.tally.executed);
+        count_task(front, visit);
     }
     front.rest(visit);
     true
