@@ -53,9 +53,9 @@ pub trait TaskName: Copy + Eq + Hash + Ord + Debug + Send + Sync + 'static {
     fn class(self) -> usize;
 
     /// The name as a number below 2⁵⁵, a different one for each name; `None` if it does not fit.
-    /// Waiting tasks whose names differ only in the last four bits (three, if tasks have more than
-    /// three flows) share a record, which is faster: so the parameter in which neighbouring tasks differ
-    /// belongs last.
+    /// Waiting tasks whose names differ only in the last four bits (three, if tasks have more than three
+    /// flows; two, if more than seven) share a record, which is faster: so the parameter in which
+    /// neighbouring tasks differ belongs last.
     fn pack(self) -> Option<u64>;
 
     /// The inverse of [`pack`](Self::pack).

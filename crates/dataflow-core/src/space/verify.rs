@@ -281,7 +281,7 @@ fn read<T: TaskName>(
         numbers: HashMap::new(),
         names: Vec::new(),
         tasks: Vec::new(),
-        dense: TasksByIndex::default(),
+        by_index: BTreeMap::new(),
     };
     let mut told = room_for(n_ranks as usize)?;
     let n_tasks = n_tasks(space, n_ranks);
@@ -318,18 +318,8 @@ struct Numbering<'s, T> {
     numbers: HashMap<T, usize>,
     names: Vec<T>,
     tasks: Vec<MetTask>,
-    dense: TasksByIndex,
-}
-
-/// Tasks by their own [index](TaskSpace::index).
-#[derive(Default)]
-struct TasksByIndex(BTreeMap<usize, usize>);
-
-impl TasksByIndex {
-    /// Notes the task of an index; answers which it was until now.
-    fn put(&mut self, index: usize, task: usize) -> Option<usize> {
-        self.0.insert(index, task)
-    }
+    /// Tasks by their own [index](TaskSpace::index).
+    by_index: BTreeMap<usize, usize>,
 }
 
 impl<T: TaskName> Numbering<'_, T> {
@@ -363,7 +353,7 @@ impl<T: TaskName> Numbering<'_, T> {
         check_name(self.space, task)?;
         let number = self.number(task);
         if let Some(index) = self.space.number(task)
-            && let Some(other) = self.dense.put(index, number)
+            && let Some(other) = self.by_index.insert(index, number)
             && other != number
         {
             let other = &self.tasks[other].text;

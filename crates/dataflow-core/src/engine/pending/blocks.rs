@@ -1,9 +1,9 @@
 //! Blocks: records of tasks whose inputs carry nothing, sixteen, eight or four neighbours to a word.
 //!
-//! Names that differ only in their last bits share a block: a tag, and four bits for each of
-//! sixteen neighbours that wait for none but the first three flows, eight bits for each of
-//! eight that wait for none but the first seven, or sixteen for each of four others. Three blocks lie in a cache line, so up to 48 waiting tasks; more blocks, and
-//! tasks with many flows, lie behind it.
+//! Names that differ only in their last bits share a block: a tag, and four bits for each of sixteen
+//! neighbours that wait for none but the first three flows, eight bits for each of eight that wait for none
+//! but the first seven, or sixteen for each of four others. Three blocks lie in a cache line, so up to 48
+//! waiting tasks; more blocks, and tasks with many flows, lie behind it.
 //!
 //! # Law
 //! The state of a task is 0 if it does not wait, otherwise the set of flows that are missing (last
