@@ -87,6 +87,7 @@ mod settings;
 pub mod start;
 mod sync;
 mod termination;
+mod terms;
 pub mod transport;
 mod waits;
 mod watchdog;
@@ -127,69 +128,7 @@ pub(crate) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// What ranks must have in common to understand each other, by name and value.
-fn wire_settings(n_ranks: usize) -> Vec<(String, String)> {
-    let byte_order = if cfg!(target_endian = "little") {
-        "little"
-    } else {
-        "big"
-    };
-    [
-        ("protocol", wire::VERSION.to_string()),
-        ("version", env!("CARGO_PKG_VERSION").to_string()),
-        ("processor", std::env::consts::ARCH.to_string()),
-        ("vector features", vector_features()),
-        ("byte order", byte_order.to_string()),
-        ("ranks", n_ranks.to_string()),
-    ]
-    .map(|(name, value)| (name.to_string(), value))
-    .into()
-}
-
-/// What kernels choose their instructions by: with others they may round differently, and the same
-/// run would have other bits on another rank.
-#[cfg(target_arch = "x86_64")]
-fn vector_features() -> String {
-    let features = [
-        ("avx", is_x86_feature_detected!("avx")),
-        ("avx2", is_x86_feature_detected!("avx2")),
-        ("fma", is_x86_feature_detected!("fma")),
-        ("avx512f", is_x86_feature_detected!("avx512f")),
-        ("avx512bw", is_x86_feature_detected!("avx512bw")),
-        ("avx512cd", is_x86_feature_detected!("avx512cd")),
-        ("avx512dq", is_x86_feature_detected!("avx512dq")),
-        ("avx512vl", is_x86_feature_detected!("avx512vl")),
-    ];
-    let found = features.iter().filter(|(_, found)| *found);
-    found.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
-}
-
-/// The architecture has them all, or kernels use none beyond it.
-#[cfg(not(target_arch = "x86_64"))]
-fn vector_features() -> String {
-    String::new()
-}
-
 /// The example of the README, compiled and run like those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_tell_the_vector_features_that_the_kernel_tells() {
-        let told = wire_settings(2);
-        let told = told.iter().find(|(name, _)| name == "vector features");
-        let told = &told.unwrap().1;
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-        let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-        let flags: Vec<&str> = flags.unwrap().split_whitespace().collect();
-        for feature in ["avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl"] {
-            let is_told = told.split(' ').any(|name| name == feature);
-            assert_eq!(is_told, flags.contains(&feature), "{feature} in {told:?}");
-        }
-    }
-}

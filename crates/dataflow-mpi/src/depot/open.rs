@@ -4,6 +4,7 @@ use super::followed::Followed;
 use super::run::RunState;
 use super::{Action, Depot, Opening, Phase, Refused};
 use crate::agreement::{self, Agreement};
+use crate::terms::of_this_rank;
 use crate::wire::Message;
 use dataflow_core::port::{Inbox, Terms};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ impl Depot {
                 .push_back(Action::Opened(Err(Refused::Broken(failure))));
             return;
         }
-        let mut settings = crate::wire_settings(self.n_ranks);
+        let mut settings = of_this_rank(self.n_ranks);
         let agreed = self.settings.agreed();
         settings.extend(agreed.map(|(name, value)| (name.to_string(), value)));
         settings.extend(terms.settings.iter().cloned());
