@@ -1,8 +1,15 @@
 //! What is announced is asked for, most urgent first, within the window.
 
+use super::wanted::MOST;
 use super::*;
-use dataflow_core::port::Heap;
-use smallvec::smallvec;
+use crate::broadcast::{BranchReach, TreeShape};
+use crate::transport::{KeepAlive, Room};
+use crate::wire::Get;
+use dataflow_core::port::{Arrival, Cargo, Heap, Memory, Parcel};
+use dataflow_core::rank::Rank;
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+use std::time::Duration;
 
 const FROM: Rank = Rank(1);
 
