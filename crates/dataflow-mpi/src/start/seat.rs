@@ -109,8 +109,8 @@ impl Seat {
             n_ranks: read(RANKS, &text(RANKS)?)?,
             root,
             listen,
-            ports: ports(&variable)?,
-            token: token(&variable)?,
+            ports: Seat::ports(&variable)?,
+            token: Seat::token(&variable)?,
             started_by: match variable(STARTED) {
                 Some(starter) => Some(read(STARTED, &starter)?),
                 None => None,
@@ -157,7 +157,15 @@ impl Seat {
     pub fn ports(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<RangeInclusive<u16>>, Error> {
-        ports(&variable)
+        let Some(text) = variable(PORTS) else {
+            return Ok(None);
+        };
+        let wrong = || {
+            Error::wrong_settings(format!(
+                "{PORTS} is {text:?} (a range like 4001-4100 is needed)"
+            ))
+        };
+        Seat::port_range(&text).map(Some).ok_or_else(wrong)
     }
 
     /// The hosts of a file's text: one a line, by rank; what follows `#` is not read, nor is a byte
@@ -200,7 +208,14 @@ impl Seat {
     /// # Errors
     /// If there is none, or it is no token (`wrong_settings`).
     pub fn token(variable: impl Fn(&str) -> Option<String>) -> Result<Token, Error> {
-        token(&variable)
+        let Some(text) = variable(TOKEN) else {
+            return Err(Error::wrong_settings(format!(
+                "{TOKEN} is not set: all ranks must know the same 64 hexadecimal digits (`openssl rand -hex 32`)"
+            )));
+        };
+        // Its value is nobody's business.
+        let parsed = text.trim().parse::<Token>();
+        parsed.map_err(|fault| Error::wrong_settings(format!("{TOKEN} is wrong: {fault}")))
     }
 
     fn checked(self) -> Result<Self, Error> {
@@ -374,18 +389,6 @@ fn is_inherited(_: u32) -> bool {
     false
 }
 
-fn token(variable: &impl Fn(&str) -> Option<String>) -> Result<Token, Error> {
-    let Some(text) = variable(TOKEN) else {
-        let text = format!(
-            "{TOKEN} is not set: all ranks must know the same 64 hexadecimal digits (`openssl rand -hex 32`)"
-        );
-        return Err(Error::wrong_settings(text));
-    };
-    // Its value is nobody's business.
-    let parsed = text.trim().parse::<Token>();
-    parsed.map_err(|fault| Error::wrong_settings(format!("{TOKEN} is wrong: {fault}")))
-}
-
 fn read<T: FromStr>(name: &str, value: &str) -> Result<T, Error> {
     let wrong = |_| Error::wrong_settings(format!("{name} is {value:?} (a number is needed)"));
     value.trim().parse().map_err(wrong)
@@ -472,18 +475,6 @@ fn addresses(text: &str) -> Result<Vec<SocketAddr>, Error> {
 fn named(n_hosts: usize) -> String {
     let are = if n_hosts == 1 { "is" } else { "are" };
     format!("{n_hosts} {are} named")
-}
-
-fn ports(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RangeInclusive<u16>>, Error> {
-    let Some(text) = variable(PORTS) else {
-        return Ok(None);
-    };
-    let wrong = || {
-        Error::wrong_settings(format!(
-            "{PORTS} is {text:?} (a range like 4001-4100 is needed)"
-        ))
-    };
-    Seat::port_range(&text).map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]
