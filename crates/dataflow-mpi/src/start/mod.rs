@@ -4,6 +4,7 @@
 //! [`Launched`]. Without one, ranks talk over sockets and need no MPI: a process starts the others itself
 //! and becomes rank 0 ([`start`]), or each is started by hand and given its [`Seat`].
 
+mod addresses;
 mod launched;
 mod processes;
 mod seat;

@@ -1,5 +1,6 @@
 //! The seat: what a process must know to become a rank over sockets.
 
+use super::addresses::{addresses, is_link_local, listened, with_port};
 use crate::settings::Settings;
 use crate::transport::tcp::{Mesh, Tcp, Token};
 use crate::transport::{Event, Transport};
@@ -7,7 +8,7 @@ use dataflow_core::error::{Error, Kind};
 use dataflow_core::rank::Rank;
 use dataflow_core::words::counted;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -392,83 +393,6 @@ fn is_inherited(_: u32) -> bool {
 fn read<T: FromStr>(name: &str, value: &str) -> Result<T, Error> {
     let wrong = |_| Error::wrong_settings(format!("{name} is {value:?} (a number is needed)"));
     value.trim().parse().map_err(wrong)
-}
-
-/// A host with its port, or with any.
-fn with_port(host: &str) -> String {
-    let names_one = |(name, _): (&str, &str)| !name.contains(':');
-    let has_port =
-        host.parse::<SocketAddr>().is_ok() || host.rsplit_once(':').is_some_and(names_one);
-    match has_port {
-        true => host.into(),
-        false if host.parse::<Ipv6Addr>().is_ok() => format!("[{host}]:0"),
-        false => format!("{host}:0"),
-    }
-}
-
-/// Where a host listens: at its own addresses, the first that the system gives. If one of them leads back
-/// to itself and another host is elsewhere, everywhere; if that has addresses of IPv6, first at all
-/// addresses of both kinds, where the system has that.
-fn listened(
-    own: Vec<SocketAddr>,
-    others: impl Iterator<Item = Vec<SocketAddr>>,
-) -> Vec<SocketAddr> {
-    let leads_back = |at: &SocketAddr| at.ip().is_loopback();
-    if !own.iter().any(leads_back) {
-        return own;
-    }
-    let elsewhere = others.filter(|at| !at.iter().all(leads_back));
-    let elsewhere: Vec<SocketAddr> = elsewhere.flatten().collect();
-    match elsewhere.is_empty() {
-        true => own,
-        false => everywhere(own, elsewhere.iter().any(SocketAddr::is_ipv6)),
-    }
-}
-
-/// All addresses of the kinds of some, with their ports.
-fn everywhere(own: Vec<SocketAddr>, has_v6: bool) -> Vec<SocketAddr> {
-    let (v4, v6) = (Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED);
-    let mut all: Vec<SocketAddr> = Vec::new();
-    for at in own {
-        let both = SocketAddr::from((v6, at.port()));
-        let own = match at {
-            SocketAddr::V4(_) => SocketAddr::from((v4, at.port())),
-            SocketAddr::V6(_) => both,
-        };
-        for at in has_v6.then_some(both).into_iter().chain([own]) {
-            if !all.contains(&at) {
-                all.push(at);
-            }
-        }
-    }
-    all
-}
-
-/// Whether an address is one of IPv6 that needs to be told on which link: by a number of each machine's
-/// own.
-fn is_link_local(at: &SocketAddr) -> bool {
-    matches!(at, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local())
-}
-
-/// All addresses that are named, or that a name has.
-fn addresses(text: &str) -> Result<Vec<SocketAddr>, Error> {
-    let mut all: Vec<SocketAddr> = Vec::new();
-    for name in text.split(',') {
-        let resolved = name.trim().to_socket_addrs().map_err(|fault| {
-            Error::wrong_settings(format!(
-                "{name:?} is no address (like 10.0.0.1:4000): {fault}"
-            ))
-        })?;
-        for address in resolved {
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        }
-    }
-    match all.is_empty() {
-        true => Err(Error::wrong_settings(format!("{text:?} has no address"))),
-        false => Ok(all),
-    }
 }
 
 /// How many hosts are.
