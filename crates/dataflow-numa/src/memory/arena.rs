@@ -178,23 +178,22 @@ impl FreeLists {
         site: &RegionSite,
         outgrown: &mut Vec<OwnedRange>,
     ) -> Option<OwnedRange> {
-        let list = if bytes < LARGE {
-            &mut self.small
-        } else {
-            &mut self.large
-        };
+        let list = self.of(bytes);
         let length = bytes.checked_next_multiple_of(list.granule)?;
         list.cut(length, site, outgrown)
     }
 
     /// Takes back what `cut(bytes)` gave.
     fn give_back(&mut self, range: OwnedRange, bytes: usize) {
-        let list = if bytes < LARGE {
-            &mut self.small
-        } else {
-            &mut self.large
-        };
-        list.give_back(range);
+        self.of(bytes).give_back(range);
+    }
+
+    /// The one for blocks of so many bytes.
+    fn of(&mut self, bytes: usize) -> &mut FreeList {
+        match bytes < LARGE {
+            true => &mut self.small,
+            false => &mut self.large,
+        }
     }
 }
 

@@ -262,11 +262,10 @@ impl Policy {
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name();
-        let is_own = matches!(self.queues, Queueing::Custom(_));
-        let built_in = Policy::named(name).filter(|_| !is_own);
+        let built_in = Policy::named(name).filter(|_| !self.is_custom());
         let plain = built_in.unwrap_or_else(|| Policy::new(self.queues.clone()));
         // A scheduler that is called like a policy is not that.
-        match is_own && name.parse::<Policy>().is_ok() {
+        match self.is_custom() && name.parse::<Policy>().is_ok() {
             true => write!(f, "{name:?}")?,
             false => f.write_str(name)?,
         }
