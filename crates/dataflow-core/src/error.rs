@@ -1,11 +1,11 @@
 //! What can go wrong, as values: each names the task, the value and what would be allowed.
 
+use crate::foreign::shown;
 use crate::rank::Rank;
 use crate::wire::{Failure, WireName};
 use std::any::Any;
 use std::borrow::Cow;
-use std::fmt::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
 use std::sync::Arc;
 
 /// An error of another library, as it is handed on.
@@ -164,56 +164,6 @@ impl<E: Into<Box<Foreign>> + 'static> From<E> for TaskError {
             Ok(of_run) => TaskError::of_run(*of_run),
             Err(foreign) => TaskError::of_foreign(foreign),
         }
-    }
-}
-
-/// What a panic says.
-#[doc(hidden)]
-pub fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("(no text)")
-}
-
-/// A foreign value as its `Debug` shows it, whatever that does.
-pub(crate) fn shown(value: &impl fmt::Debug) -> String {
-    beginning(value, usize::MAX)
-}
-
-/// The first bytes of that, some more than so many at most: no more is asked for.
-pub(crate) fn beginning(value: &impl fmt::Debug, most: usize) -> String {
-    let mut shown = Beginning {
-        text: String::new(),
-        most,
-    };
-    let showing = AssertUnwindSafe(|| write!(shown, "{value:?}"));
-    match catch_unwind(showing) {
-        Ok(Ok(())) => shown.text,
-        Ok(Err(_)) if shown.text.len() >= most => shown.text,
-        Ok(Err(_)) => "(its `Debug` fails)".into(),
-        Err(panic) => {
-            // Dropped, it might panic again.
-            std::mem::forget(panic);
-            "(its `Debug` panics)".into()
-        }
-    }
-}
-
-/// Takes what is written until there is enough.
-struct Beginning {
-    text: String,
-    most: usize,
-}
-
-impl fmt::Write for Beginning {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        for char in part.chars() {
-            if self.text.len() >= self.most {
-                return Err(fmt::Error);
-            }
-            self.text.push(char);
-        }
-        Ok(())
     }
 }
 

@@ -11,8 +11,8 @@
 //! world they `dataflow_mpi::transport::simulated::spend` it.
 
 use crate::data::{Datum, Store};
-use crate::engine::buried;
 use crate::error::{Error, Kind, TaskError};
+use crate::foreign::caught;
 use crate::port::{Block, Head, Wire};
 use crate::rank::Rank;
 use crate::space::{
@@ -23,7 +23,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Asks a space about itself, outside of a run.
 ///
@@ -38,8 +37,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// assert_eq!(error.to_string(), "the space panicked: no such matrix");
 /// ```
 pub fn asked<R>(ask: impl FnOnce() -> R) -> Result<R, Error> {
-    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
-        let text = format!("the space panicked: {}", buried(panic));
+    caught(ask).map_err(|text| {
+        let text = format!("the space panicked: {text}");
         Error::new(Kind::TaskPanicked, None, text)
     })
 }

@@ -102,9 +102,8 @@ pub use courier::Messenger;
 pub use host::{Host, Machine, Thread, Turn};
 pub use settings::{Drive, Settings};
 
-use dataflow_core::port::{Failure, WireName, text_of};
+use dataflow_core::port::{Failure, WireName};
 use dataflow_core::rank::Rank;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A failure that is no body's.
 pub(crate) fn failure(rank: Rank, kind: &str, message: impl Into<String>) -> Failure {
@@ -117,15 +116,6 @@ pub(crate) fn failure(rank: Rank, kind: &str, message: impl Into<String>) -> Fai
         task: String::new(),
         message: message.into(),
     }
-}
-
-/// What this answers, or what its panic says. What it threw might panic again when it is dropped: it is left.
-pub(crate) fn caught<R>(call: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let text = text_of(&*panic).to_owned();
-        std::mem::forget(panic);
-        text
-    })
 }
 
 /// The example of the README, compiled and run like those of the documentation.

@@ -16,7 +16,8 @@
 //! # Source
 //! Polychronopoulos, Kuck, *Guided self-scheduling*, IEEE Transactions on Computers C-36 (1987).
 
-use super::{Ledger, drop_quietly};
+use super::Ledger;
+use crate::foreign::drop_quietly;
 use smallvec::SmallVec;
 use std::sync::{Mutex, TryLockError};
 

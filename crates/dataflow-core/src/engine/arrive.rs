@@ -8,14 +8,14 @@ use super::hand::Hand;
 use super::pending::Near;
 use super::release::{EdgeList, doubled};
 use super::slots::{let_go, set};
-use super::{ReadyTask, Run, Slots, buried};
+use super::{ReadyTask, Run, Slots};
 use crate::data::{Datum, Store, Version};
 use crate::error::Kind;
+use crate::foreign::caught;
 use crate::port::{Arrival, Hint, Line};
 use crate::space::{Successors, TaskSpace};
 use crate::trace::Track;
 use smallvec::SmallVec;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 impl<'a, S: TaskSpace> Run<'a, S> {
@@ -165,10 +165,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
             let datum = match (goods, &self.abroad) {
                 (Some(goods), Some(abroad)) => {
                     let bytes = goods.body.length();
-                    let unload = || (abroad.codec.unload)(goods);
-                    // Foreign: where it panics, nobody else knows whose datum it was.
-                    let datum = catch_unwind(AssertUnwindSafe(unload))
-                        .unwrap_or_else(|panic| Err(format!("panicked: {}", buried(panic))))
+                    // Where it panics, nobody else knows whose datum it was.
+                    let datum = caught(|| (abroad.codec.unload)(goods))
+                        .unwrap_or_else(|text| Err(format!("panicked: {text}")))
                         .map_err(|text| format!("flow {flow} of {source:?}: {text}"));
                     Some(Version::came(datum?, bytes))
                 }

@@ -2,7 +2,8 @@
 
 use super::pending::Poisoned;
 use super::{OrderedError, Run};
-use crate::error::{Error, Kind, shown};
+use crate::error::{Error, Kind};
+use crate::foreign::shown;
 use crate::port::Failure;
 use crate::rank::Rank;
 use crate::space::{TaskName, TaskSpace, wrong_in_small};

@@ -1,15 +1,14 @@
-//! Guard: bodies, spaces and data are foreign code; whatever they do, the worker goes on.
+//! Guard: what the engine keeps by thread, and the guard around a worker's visit.
 //!
 //! # Law
-//! Nothing foreign is called, dropped or shown outside of a guard while a worker is inside a job. A
-//! panic's payload and a datum may panic when they are dropped, too.
+//! Nothing [foreign](crate::foreign) is called, dropped or shown outside of a guard while a worker is inside a
+//! job.
 //!
 //! What the engine keeps by thread lies here, all of it: [`OfThread`] hands it to others.
 
-use crate::error::{Error, Kind, text_of};
-use std::any::Any;
+use crate::error::{Error, Kind};
+use crate::foreign::caught;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
     /// Whether this thread is running tasks.
@@ -111,98 +110,7 @@ pub(crate) fn guarded(visit: impl FnOnce()) -> Option<String> {
     let _inside = InsideGuard {
         outer: INSIDE.replace(true),
     };
-    let panic = catch_unwind(AssertUnwindSafe(visit)).err()?;
-    Some(buried(panic))
-}
-
-/// The text of a panic, whose payload is gone then.
-pub(crate) fn buried(panic: Box<dyn Any + Send>) -> String {
-    let text = text_of(&*panic).to_owned();
-    drop_quietly(panic);
-    text
-}
-
-/// Drops a foreign value, and lives on if that panics: what it had to say is lost.
-///
-/// Of a collection each value by itself: of two that panic as it drops them the second would end the process.
-///
-/// # Examples
-/// ```
-/// struct Bad;
-/// impl Drop for Bad {
-///     fn drop(&mut self) {
-///         panic!("dropped");
-///     }
-/// }
-/// vec![Bad, Bad].into_iter().for_each(dataflow_core::port::drop_quietly);
-/// ```
-pub fn drop_quietly<T>(value: T) {
-    quietly(|| drop(value));
-}
-
-fn quietly(act: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
-        // It may panic in turn when it is dropped, and so on: it is left where it is.
-        std::mem::forget(panic);
-    }
-}
-
-/// Does something foreign with each of some values. The first panic goes on when it was done with all: with
-/// those behind it quietly.
-pub(crate) fn in_turn<T>(values: impl IntoIterator<Item = T>, act: impl FnMut(T)) {
-    let values = values.into_iter();
-    let mut turns = InTurn { values, act };
-    for value in turns.values.by_ref() {
-        (turns.act)(value);
-    }
-}
-
-struct InTurn<I: Iterator, F: FnMut(I::Item)> {
-    values: I,
-    act: F,
-}
-
-impl<I: Iterator, F: FnMut(I::Item)> Drop for InTurn<I, F> {
-    fn drop(&mut self) {
-        let InTurn { values, act } = self;
-        values.for_each(|value| quietly(|| act(value)));
-    }
-}
-
-/// Something foreign that is done also if what comes before it panics: quietly then. What [`in_turn`] is
-/// for values of one type, some of these are for those of several.
-pub(crate) struct Later<F: FnOnce()>(Option<F>);
-
-impl<F: FnOnce()> Later<F> {
-    #[inline(always)]
-    pub fn new(act: F) -> Self {
-        Later(Some(act))
-    }
-
-    #[inline(always)]
-    pub fn now(mut self) {
-        if let Some(act) = self.0.take() {
-            act();
-        }
-    }
-}
-
-impl<F: FnOnce()> Drop for Later<F> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(act) = self.0.take() {
-            quietly(act);
-        }
-    }
-}
-
-/// Foreign values that are dropped [quietly](drop_quietly), each by itself.
-pub(crate) struct Quiet<T>(pub Vec<T>);
-
-impl<T> Drop for Quiet<T> {
-    fn drop(&mut self) {
-        self.0.drain(..).for_each(drop_quietly);
-    }
+    caught(visit).err()
 }
 
 #[cfg(test)]

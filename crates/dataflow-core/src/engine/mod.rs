@@ -30,14 +30,13 @@ mod stall;
 mod tell;
 mod trace;
 
+pub use crate::foreign::drop_quietly;
 pub(crate) use announce::{Chunk, Pulled, Roots};
 pub use best::{Best, Next, Offer};
 pub(crate) use common::{BytesRead, Common, Copies, OrderedError};
 pub(crate) use drive::{Begin, Front, Visit, chain, drive, next};
-pub(crate) use guard::{
-    Later, Quiet, buried, depth, guarded, in_turn, is_inside, refuse_too_deep, replace_depth,
-};
-pub use guard::{OfThread, drop_quietly};
+pub use guard::OfThread;
+pub(crate) use guard::{depth, guarded, is_inside, refuse_too_deep, replace_depth};
 pub(crate) use idle::Idle;
 pub(crate) use job::Offered;
 pub use job::{Entered, Job, MANY_INSIDE, Stay};
@@ -47,7 +46,8 @@ pub(crate) use shelf::{Keeper, PlaceGuard, Shelves};
 pub(crate) use trace::open_trace;
 
 use crate::data::{Datum, RunNumber};
-use crate::error::{Error, Kind, shown};
+use crate::error::{Error, Kind};
+use crate::foreign::{Later, caught, shown};
 use crate::port::{Courier, Executor, Failure, Line, Wire};
 use crate::rank::Rank;
 use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
@@ -64,7 +64,6 @@ use names::Names;
 use pending::{Pending, Poisoned};
 use post::Codec;
 use slots::Slots;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -264,7 +263,7 @@ fn ask<T: TaskName>(
     rank: Rank,
 ) -> (Description, Result<u64, Error>) {
     let mut description = None;
-    let told = AssertUnwindSafe(|| {
+    let told = caught(|| {
         let about = space.about();
         let missing = about.lacks_ranks(n_ranks);
         description = Some(about);
@@ -272,8 +271,8 @@ fn ask<T: TaskName>(
         verify_if_asked(space, n_ranks)?;
         Ok(space.counted(rank))
     });
-    let count = catch_unwind(told).unwrap_or_else(|panic| {
-        let text = format!("the space panicked: {}", buried(panic));
+    let count = told.unwrap_or_else(|text| {
+        let text = format!("the space panicked: {text}");
         Err(Error::new(Kind::TaskPanicked, None, text))
     });
     let description = description.unwrap_or_else(|| {

@@ -1,6 +1,7 @@
 //! Watching a run from outside: its progress, and a way to cancel it.
 
-use super::{Job, Ledger, in_turn};
+use super::{Job, Ledger};
+use crate::foreign::in_turn;
 use crate::sync::held;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 

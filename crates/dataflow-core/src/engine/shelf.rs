@@ -8,7 +8,7 @@
 //! goes there: so a worker that runs what it has queued itself locks a place once for each value, not twice. A
 //! run that is stopped drops all values with its shelves, whatever these do then.
 
-use super::guard::drop_quietly;
+use crate::foreign::drop_quietly;
 use crate::port::Word;
 use crate::sync::{SpinGuard, SpinLock, lock};
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! The data that have arrived for one task, by flow.
 
-use super::guard::drop_quietly;
 use crate::data::{Datum, Version};
+use crate::foreign::drop_quietly;
 use smallvec::SmallVec;
 
 /// Flows whose data lie in places of their own; tasks with more are listed.

@@ -1,9 +1,9 @@
 //! Stall: at quiescence, whether everything ran; and if not, who waits for whom.
 
 use super::Run;
-use super::guard::buried;
 use super::pending::Leftover;
 use crate::error::{Error, Kind};
+use crate::foreign::caught;
 use crate::rank::Rank;
 use crate::space::{
     Asked, CountedInputs, Description, FEW, TaskName, TaskSpace, in_order, misplaced,
@@ -14,7 +14,6 @@ use crate::words::counted;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{BuildHasher, BuildHasherDefault};
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many waiting tasks a report names, and how many missing inputs of each.
 const NAMED: usize = 3;
@@ -82,10 +81,9 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         kind: Kind,
         check: &dyn Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        caught(check).unwrap_or_else(|why| {
             let ledger = &self.common.ledger;
-            let (executed, count, why) = (ledger.executed(), ledger.count(), buried(panic));
-            let count = counted(count, "task");
+            let (executed, count) = (ledger.executed(), counted(ledger.count(), "task"));
             let text = format!("{executed} of {count} ran; asked why, the space panicked: {why}");
             Err(Error::new(kind, None, text))
         })
@@ -131,7 +129,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         }
         let ran = self.ran.load(Ordering::Relaxed);
         // What ran well is not to fail because the space panics when it is asked once more.
-        match catch_unwind(AssertUnwindSafe(|| self.listed(count))).map_err(buried) {
+        match caught(|| self.listed(count)) {
             Ok(listed) if listed != ran => {
                 Err(self.not_listed("they are not those that `tasks` lists"))
             }

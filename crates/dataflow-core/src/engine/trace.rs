@@ -1,12 +1,12 @@
 //! Trace: the trace of a run, if the executor has a tracer. What a worker notes is in its
 //! [visit](super::drive::Visit).
 
-use super::guard::{buried, is_inside};
+use super::guard::is_inside;
+use crate::foreign::caught;
 use crate::port::Executor;
 use crate::rank::Rank;
 use crate::space::{Asked, TaskName, TaskSpace};
 use crate::trace::{Mailed, Named, TracedRun, Track, is_wide};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Begins to record a run on this rank, of so many tasks if that is known; if the executor wants it. What a
@@ -33,10 +33,7 @@ pub(super) fn add(opened: &Option<Arc<TracedRun>>, noted: Option<Track>) {
 pub(super) fn close<S: TaskSpace>(opened: Option<Arc<TracedRun>>, space: &S, rank: Rank) {
     if let Some(opened) = opened {
         // A space that panics when it is asked has no trace.
-        let closed = AssertUnwindSafe(|| close_asked::<S::Task>(&opened, space, rank));
-        if let Err(panic) = catch_unwind(closed) {
-            buried(panic);
-        }
+        caught(|| close_asked::<S::Task>(&opened, space, rank)).ok();
     }
 }
 

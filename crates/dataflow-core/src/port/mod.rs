@@ -15,9 +15,10 @@ mod rayon;
 mod shuffled;
 mod told;
 
-pub use crate::engine::{Best, Next, OfThread, Offer, drop_quietly};
+pub use crate::engine::{Best, Next, OfThread, Offer};
 #[doc(hidden)]
-pub use crate::error::text_of;
+pub use crate::foreign::caught;
+pub use crate::foreign::drop_quietly;
 pub use crate::wire::{Failure, Terms, WireName};
 pub use context::Context;
 pub use courier::{

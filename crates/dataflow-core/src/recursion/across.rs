@@ -14,8 +14,9 @@
 
 use super::top::{RankAmong, Top, fingerprint, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
-use crate::engine::{Report, buried, drop_quietly, expect_ranks, refuse_inside_a_body, run_across};
-use crate::error::{Error, Kind, TaskError, beginning};
+use crate::engine::{Report, expect_ranks, refuse_inside_a_body, run_across};
+use crate::error::{Error, Kind, TaskError};
+use crate::foreign::{beginning, caught, drop_quietly};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;
 use crate::space::{Description, Flows, Inputs, Successors, TaskSpace};
@@ -23,7 +24,6 @@ use crate::sync::{AtomicU64, Ordering, held};
 use crate::trace::Tracer;
 use std::any::type_name;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -63,8 +63,8 @@ where
     let agree = |made, spent| agree_to_go_on(outermost, (made, makes_unasked(made, spent)), on);
     let now = || courier.simulated_time().unwrap_or_else(|| start.elapsed());
     let unfold = || Top::unfold(problem, argument, seat, now, agree);
-    let top = catch_unwind(AssertUnwindSafe(unfold)).unwrap_or_else(|panic| {
-        let text = format!("call panicked: {}", buried(panic));
+    let top = caught(unfold).unwrap_or_else(|text| {
+        let text = format!("call panicked: {text}");
         Err(Error::new(Kind::TaskPanicked, None, text))
     });
     let tree = CallTree {

@@ -5,7 +5,7 @@
 //! leave under one lock.
 
 use super::{Join, Recursive};
-use crate::engine::drop_quietly;
+use crate::foreign::drop_quietly;
 use crate::sync::{SpinLock, lock};
 use crate::trace::TaskNumber;
 use std::sync::Arc;

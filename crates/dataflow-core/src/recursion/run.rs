@@ -7,10 +7,11 @@
 use super::frame::{Above, Frame};
 use super::{Call, Recursive};
 use crate::engine::{
-    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, depth, drive, drop_quietly,
+    Common, Front, Job, Keeper, Ledger, Report, Shelves, Visit, chain, depth, drive,
     expect_workers, open_trace, refuse_too_deep, replace_depth,
 };
 use crate::error::{Error, Kind, TaskError};
+use crate::foreign::drop_quietly;
 use crate::port::{Executor, Hint, Word};
 use crate::rank::Rank;
 use crate::space::Spelling;

@@ -8,11 +8,10 @@
 
 use super::run::CallPath;
 use super::{Call, Join, Recursive};
-use crate::engine::{Quiet, buried, drop_quietly};
 use crate::error::{Error, Kind, TaskError};
+use crate::foreign::{Quiet, caught, drop_quietly};
 use crate::rank::Rank;
 use crate::sync::held;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -275,8 +274,8 @@ pub(super) fn makes_unasked(n_calls: usize, spent: Duration) -> usize {
 
 /// A call or a join; its panic is a failure that ends the run.
 fn guarded<T>(called: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
-    catch_unwind(AssertUnwindSafe(called)).unwrap_or_else(|panic| {
-        let text = format!("call panicked: {}", buried(panic));
+    caught(called).unwrap_or_else(|text| {
+        let text = format!("call panicked: {text}");
         Err(TaskError::of_part(Error::new(
             Kind::TaskPanicked,
             None,

@@ -4,7 +4,7 @@ use super::cell::{Cell, Shown, lies};
 use super::held::{Ahead, Held, Lend, sealed};
 use super::kept::{Commute, Kept, ModeType, Read, Write};
 use crate::data::Datum;
-use crate::engine::Later;
+use crate::foreign::Later;
 use sealed::Sealed;
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;

@@ -3,13 +3,11 @@
 use super::level::Level;
 use super::run::{ScopeHand, ScopeRun};
 use super::scope::Scope;
-use crate::engine::{
-    Begin, Front, Job, Report, Visit, buried, drive, drop_quietly, refuse_too_deep,
-};
+use crate::engine::{Begin, Front, Job, Report, Visit, drive, refuse_too_deep};
 use crate::error::Error;
+use crate::foreign::{caught, drop_quietly};
 use crate::port::Executor;
 use crate::sync::{AtomicBool, Ordering, held};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -75,10 +73,10 @@ fn run_program<'f, 'env>(
 ) -> bool {
     let hand = visit.hand.inserting();
     let scope = Scope::new(shared, visit.with(hand));
-    let ended = catch_unwind(AssertUnwindSafe(|| {
+    let ended = caught(|| {
         program(&scope);
         scope.end();
-    }));
+    });
     // What is left of the series is dropped when all is back in its place and the panic was noted.
     let (inserting, _series) = scope.into_parts();
     let (left, hand) = inserting.left();
@@ -91,9 +89,9 @@ fn run_program<'f, 'env>(
             shared.has_inserted(inserted);
             true
         }
-        Err(panic) => {
+        Err(text) => {
             shared.count(inserted);
-            shared.program_panicked(visit, &buried(panic));
+            shared.program_panicked(visit, &text);
             false
         }
     }

@@ -7,7 +7,7 @@
 use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
 use super::held::{Ahead, Close, Held, Lend, sealed::Sealed, show_after};
 use super::law::Mode;
-use crate::engine::in_turn;
+use crate::foreign::in_turn;
 use crate::sync::{Ordering, lock};
 use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::fmt;

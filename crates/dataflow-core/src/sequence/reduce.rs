@@ -19,7 +19,7 @@ use super::access::{Access, AccessSet, Handle};
 use super::cell::{Cell, LazyCopy, Open, Shown};
 use super::held::{Ahead, Held, Lend, sealed::Sealed};
 use super::kept::{Kept, Read, Write};
-use crate::engine::Later;
+use crate::foreign::Later;
 use crate::sync::{Ordering, lock};
 use crate::words::counted;
 use atomic_refcell::{AtomicRef, AtomicRefMut};

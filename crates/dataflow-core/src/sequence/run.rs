@@ -16,9 +16,10 @@ use super::pace::{InserterShare, Pace};
 use super::versions::{Versions, Woken};
 use crate::engine::{
     Best, BytesRead, Common, Front, Idle, Keeper, Next, PlaceGuard, Report, Shelves, Visit, chain,
-    drop_quietly, replace_depth,
+    replace_depth,
 };
-use crate::error::{Error, Kind, text_of};
+use crate::error::{Error, Kind};
+use crate::foreign::{caught, drop_quietly, text_of};
 use crate::port::{Executor, Hint, Wants, Word, most_bytes};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, SpinLock, lock};
 use crate::trace::{Aside, Fate};
@@ -615,8 +616,7 @@ impl<'env> TakenTask<'_, 'env> {
         let mut pieces: SmallVec<[(usize, u64); 8]> = SmallVec::new();
         let task = self.task();
         let ask = || task.pieces(&mut |node, bytes| pieces.push((node, bytes)));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(ask)) {
-            drop_quietly(panic);
+        if caught(ask).is_err() {
             return Hint::None;
         }
         most_bytes(pieces.iter().copied()).map_or(Hint::None, Hint::Node)

@@ -5,8 +5,8 @@
 //! program alone: copies are merged in the order of insertion.
 
 use super::reduce::Reduce;
-use crate::engine::drop_quietly;
 use crate::error::TaskError;
+use crate::foreign::drop_quietly;
 
 /// Bad records that are kept with their errors; more are counted.
 const NAMED: usize = 16;

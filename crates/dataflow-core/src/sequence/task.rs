@@ -4,8 +4,8 @@ use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, T
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
-use crate::engine::Later;
 use crate::error::TaskError;
+use crate::foreign::Later;
 use crate::port::Word;
 use crate::sync::{AtomicU64, Ordering};
 use std::marker::PhantomData;

@@ -4,13 +4,13 @@ use super::clock::{ClockReading, TickScale};
 use super::note::{COPIED, ChunkPool, FAILED, Note, NoteKind, Noted, SKIPPED, STOLEN, Track};
 use super::{Came, Clock, Fate, FeedingTask, Posted, RankTrace, Slice, Span, TaskNumber, Trace};
 use super::{WorkerTrace, links::Links};
+use crate::foreign::caught;
 use crate::rank::Rank;
 use crate::space::Spelling;
 use crate::stderr;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, held};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 /// Records every run on the executor that has it. Cheap to clone: all clones are one.
@@ -355,9 +355,7 @@ impl TracedRun {
 /// Tells of a trace, whatever that does: the run is over, and its result must not be lost.
 fn tell(hear: &dyn Fn(Trace), trace: Trace) {
     let name = trace.name.clone();
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hear(trace))) {
-        // Dropped, it might panic again.
-        std::mem::forget(panic);
+    if caught(|| hear(trace)).is_err() {
         let text = "who was to hear of it has panicked (`Tracer::telling`)";
         stderr::say(format_args!(
             "dataflow: the trace of {name:?} is lost: {text}"

@@ -6,10 +6,10 @@
 
 use super::{Depot, Phase};
 use crate::broadcast::{self, Branch, TreeShape};
+use crate::failure;
 use crate::rendezvous::{Complete, Duty, OfferedDatum, Unsendable, drop_each_flow};
 use crate::wire::{Activate, ActivatedFlow, Announced, Message, Onward};
-use crate::{caught, failure};
-use dataflow_core::port::{Cargo, Parcel};
+use dataflow_core::port::{Cargo, Parcel, caught};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
 use dataflow_core::words::counted;

@@ -27,7 +27,6 @@ use movers::Movers;
 use moving::{AT_ONCE, MoverState};
 
 use crate::bell::Bell;
-use crate::caught;
 use crate::depot::{Depot, Refused};
 use crate::host::Host;
 use crate::outbox::Haste;
@@ -36,6 +35,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::transport::raw::{LentTransport, Raw};
 use crate::transport::{Event, Transport};
 use crate::waits::Waits;
+use dataflow_core::port::caught;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,9 @@
 //! Moving: what is under the lock, and what the thread that has it does with commands, transport and depot.
 
-use crate::caught;
 use crate::depot::{Action, Depot, Refused};
 use crate::host::Promise;
 use crate::transport::{Event, Transport};
-use dataflow_core::port::{Failure, Inbox, Parcel, Terms};
+use dataflow_core::port::{Failure, Inbox, Parcel, Terms, caught};
 use dataflow_core::rank::Rank;
 use std::sync::Arc;
 use std::time::Duration;

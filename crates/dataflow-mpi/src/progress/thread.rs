@@ -9,11 +9,11 @@
 
 use super::MessageProgress;
 use super::moving::MoverState;
-use crate::caught;
 use crate::host::Turn;
 use crate::outbox::Haste;
 use crate::settings::{Drive, RAREST_BEAT};
 use crate::sync::Ordering;
+use dataflow_core::port::caught;
 use std::time::Duration;
 
 /// How long workers may not look before the helper does.

@@ -1,10 +1,9 @@
 //! Unclaimed: data at their sender, announced and not asked for yet.
 
 use crate::broadcast::{BranchReach, TreeShape};
-use crate::caught;
 use crate::transport::{KeepAlive, Load, Payload};
 use crate::wire::{Get, Malformed};
-use dataflow_core::port::{Cargo, Parcel, drop_quietly};
+use dataflow_core::port::{Cargo, Parcel, caught, drop_quietly};
 use dataflow_core::rank::Rank;
 use dataflow_core::wire::WireName;
 use dataflow_core::words::counted;

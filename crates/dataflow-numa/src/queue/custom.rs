@@ -20,10 +20,9 @@ use crate::policy::{ReadyQueue, Scheduler};
 use crate::sleep::Risen;
 use crate::sync::held;
 use crossbeam_utils::CachePadded;
-use dataflow_core::port::{Hint, Lane, Ready, Wants, Word};
+use dataflow_core::port::{Hint, Lane, Ready, Wants, Word, caught};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -293,18 +292,6 @@ fn not_handed_out(n_left: usize, is_empty: bool) -> String {
             "holds {n_left} ready {tasks} back: it says that something is queued, and hands nothing out to any worker"
         ),
     }
-}
-
-/// What a scheduler answers; if it panics, with which text.
-fn caught<T>(ask: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let text = text.unwrap_or("(no text)").to_string();
-        // Dropping it might panic again.
-        std::mem::forget(panic);
-        text
-    })
 }
 
 /// In place of queues that were not made: nobody calls them.

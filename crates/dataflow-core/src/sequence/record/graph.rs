@@ -8,8 +8,8 @@
 use super::super::held::Label;
 use super::accesses::{Loans, NamedAccess};
 use crate::data::{Datum, Store};
-use crate::engine::drop_quietly;
 use crate::error::{Error, Kind, TaskError};
+use crate::foreign::drop_quietly;
 use crate::rank::Rank;
 use crate::sync::held;
 use crate::words::counted;

@@ -12,7 +12,8 @@ mod read;
 
 use super::asked::Asked;
 use super::{TaskName, TaskSpace};
-use crate::error::{Error, Kind, shown, text_of};
+use crate::error::{Error, Kind};
+use crate::foreign::{caught, shown};
 use crate::rank::Rank;
 use crate::stderr;
 use crate::words::counted;
@@ -20,7 +21,6 @@ use read::read;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A contradiction in a task space: the edge that it concerns, and what either end says of it.
 ///
@@ -240,12 +240,7 @@ fn told_or_panicked<T: TaskName, R>(
     ask: impl FnOnce(&Cell<Option<T>>) -> R,
 ) -> Result<R, (Option<T>, String)> {
     let asked = Cell::new(None);
-    catch_unwind(AssertUnwindSafe(|| ask(&asked))).map_err(|panic| {
-        let text = text_of(&*panic).to_string();
-        // Dropped, it might panic again.
-        std::mem::forget(panic);
-        (asked.get(), text)
-    })
+    caught(|| ask(&asked)).map_err(|text| (asked.get(), text))
 }
 
 /// Room for what is noted of each rank, before anything is asked of any.
