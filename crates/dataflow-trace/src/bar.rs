@@ -1,4 +1,4 @@
-//! Runs: what a worker did, as wide as a picture can show it.
+//! Bars: what a worker did, as wide as a picture can show it.
 //!
 //! # Law
 //! What is as long as a pixel stands alone. Shorter things are gathered pixel by pixel; a pixel is of
@@ -77,7 +77,7 @@ pub(crate) fn bars(
 /// What is shorter than a pixel, and the bars before it.
 struct BarMerger {
     pixel: u64,
-    /// Runs, and whether they are of gathered things.
+    /// Bars, and whether they are of gathered things.
     bars: Vec<(Bar, bool)>,
     /// The pixel that is being gathered, from when to when there is something, and of which kinds.
     at: u64,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn short_bodies_of_one_class_are_one_run() {
+    fn short_bodies_of_one_class_are_one_bar() {
         let all = activities(&[(0, 3); 1000]);
         let found = bars(&all, 100, |_| Some(LegendKey::Class(0)));
         let span = Span {

@@ -214,10 +214,7 @@ impl File<'_, '_> {
         self.alias(trace.ranks[rank].rank.0, worker);
         match activity.doing {
             Doing::Runtime => self.sink.text(" r"),
-            Doing::Idle(cause) => {
-                let index = Cause::ALL.iter().position(|one| *one == cause);
-                self.sink.text(" i").count(index.unwrap_or_default())
-            }
+            Doing::Idle(cause) => self.sink.text(" i").count(cause as usize),
             Doing::Body(slice) => {
                 let at = At { rank, slice };
                 let slice = trace.slice(at);

@@ -133,7 +133,7 @@ impl File<'_, '_> {
         let state = match activity.doing {
             Doing::Body(_) => BODY,
             Doing::Runtime => RUNTIME,
-            Doing::Idle(cause) => CAUSES + place(cause),
+            Doing::Idle(cause) => CAUSES + cause as usize,
         };
         if activity.span.length() > 0 {
             self.sink.text("1:");
@@ -220,13 +220,6 @@ impl Sink<'_> {
     fn end_line(&mut self) -> io::Result<()> {
         self.end("\n")
     }
-}
-
-fn place(cause: Cause) -> usize {
-    Cause::ALL
-        .iter()
-        .position(|one| *one == cause)
-        .unwrap_or_default()
 }
 
 /// Writes the labels of states, types and values.

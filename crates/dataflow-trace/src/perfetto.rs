@@ -287,8 +287,7 @@ impl<'a, 'b> File<'a, 'b> {
 
     /// Time in which a worker had nothing to do.
     fn idle(&mut self, of: &mut Sequence, span: Span, cause: Cause) -> io::Result<()> {
-        let name = Cause::ALL.iter().position(|one| *one == cause);
-        self.begin(of, BEGIN, name.unwrap_or_default(), &[IDLE]);
+        self.begin(of, BEGIN, cause as usize, &[IDLE]);
         self.put(of, span.begin)
     }
 

@@ -2,12 +2,12 @@
 
 /// A time with three digits and its unit.
 pub(crate) fn time(ns: impl Into<u128>) -> String {
-    scaled(ns.into() as f64, 1e3, &["ns", "µs", "ms", "s"])
+    scaled(ns.into() as f64, &["ns", "µs", "ms", "s"])
 }
 
 /// A size with three digits and its unit.
 pub(crate) fn bytes(n: impl Into<u128>) -> String {
-    scaled(n.into() as f64, 1e3, &["B", "kB", "MB", "GB", "TB"])
+    scaled(n.into() as f64, &["B", "kB", "MB", "GB", "TB"])
 }
 
 /// A share of a whole.
@@ -15,10 +15,11 @@ pub(crate) fn percent(part: u128, whole: u128) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+/// In the first of these units, each a thousand times the one before, in which it has three digits.
+fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    while value >= step * 0.9995 && unit + 1 < units.len() {
-        value /= step;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1e3;
         unit += 1;
     }
     let digits = match value {

@@ -67,7 +67,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All of them.
+    /// All of them, each in the place of its number (`cause as usize`).
     pub const ALL: [Cause; 5] = [
         Cause::Opening,
         Cause::NothingReady,
