@@ -1,8 +1,7 @@
 //! The Cholesky factor L of a Hermitian positive definite matrix, kept: of an array, and of a matrix
 //! in tiles.
 
-use super::steps;
-use super::steps::{AUTO, alike};
+use super::steps::{self, AUTO, alike};
 use crate::calls::copy::copy;
 use crate::calls::site::{
     SMALL, Site, array, array_of, array_of_hermitian, expect_rows, finite, heap, is_small,
@@ -141,7 +140,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        steps::condition_by_cholesky((&self.l, self.norm), Site::beside(&self.l, 1)?.on())
+        let site = Site::beside(&self.l, 1)?;
+        cholesky::condition(&self.l, self.norm, AUTO, site.on())
     }
 
     /// L itself, zeros above the diagonal.
@@ -313,7 +313,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        steps::condition_by_cholesky((&self.l, self.norm), self.on)
+        cholesky::condition(&self.l, self.norm, AUTO, self.on)
     }
 
     /// L, stored as [`Structure::Lower`].

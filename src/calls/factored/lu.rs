@@ -44,27 +44,18 @@ pub type Lu<T> = (Vec<usize>, Array2<T>, Array2<T>);
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
 pub struct LuFactor<T: Scalar> {
-    factors: Factors<T>,
-    /// ‖A‖₁
-    norm: f64,
-    /// Whether there are solutions.
-    solvable: Result<(), LinalgError>,
+    kept: KeptLu<T>,
 }
 
 impl<T: Scalar> LuFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let (factors, norm, solvable) = match is_small(a.dim()) {
-            true => kept_at_once(a)?,
-            false => {
-                let (site, tiles) = Factors::tiles_of(a)?;
-                kept(tiles, site.on())?
-            }
-        };
-        Ok(LuFactor {
-            factors,
-            norm,
-            solvable,
-        })
+        if is_small(a.dim()) {
+            let kept = KeptLu::at_once(a)?;
+            return Ok(LuFactor { kept });
+        }
+        let (site, tiles) = Factors::tiles_of(a)?;
+        let kept = KeptLu::new(tiles, site.on())?;
+        Ok(LuFactor { kept })
     }
 
     /// X with A·X = B, for a vector or the columns of a matrix. 2n² operations for each column.
@@ -141,8 +132,8 @@ impl<T: Scalar> LuFactor<T> {
         op: Op,
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        self.solvable.clone()?;
-        of_columns(b, |b| self.factors.solved(op, b))
+        let factors = self.kept.solvable()?;
+        of_columns(b, |b| factors.solved(op, b))
     }
 
     /// A⁻¹. 4n³/3 operations and a copy of the factors; for A⁻¹·B take [`solve`](Self::solve).
@@ -160,8 +151,7 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        self.solvable.clone()?;
-        let Factors { lu, pivots } = &self.factors;
+        let Factors { lu, pivots } = self.kept.solvable()?;
         if let Some(tile) = lu.tile(0, 0).filter(|_| is_small((lu.rows(), lu.cols()))) {
             let inverse = whole::invert_with_lu((&tile, &self.permutation()));
             return finite(array_of((lu.rows(), lu.cols()), inverse));
@@ -188,8 +178,8 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        let site = Site::beside(&self.factors.lu, 0)?;
-        self.factors.determinant(site.on())
+        let factors = &self.kept.factors;
+        factors.determinant(Site::beside(&factors.lu, 0)?.on())
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
@@ -208,9 +198,8 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        self.solvable.clone()?;
-        let site = Site::beside(&self.factors.lu, 1)?;
-        self.factors.condition(self.norm, site.on())
+        let site = Site::beside(&self.kept.factors.lu, 1)?;
+        self.kept.condition(site.on())
     }
 
     /// The order of rows P: row `i` of L·U is row `p[i]` of A.
@@ -224,7 +213,7 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn permutation(&self) -> Vec<usize> {
-        self.factors.permutation()
+        self.kept.factors.permutation()
     }
 
     /// L, m × min(m, n), with ones on the diagonal and zeros above it.
@@ -238,7 +227,7 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn l(&self) -> Array2<T> {
-        l_of(&array(&self.factors.lu))
+        l_of(&array(&self.kept.factors.lu))
     }
 
     /// U, min(m, n) × n, with zeros below the diagonal; not finite where numbers on the way to it were too
@@ -253,16 +242,13 @@ impl<T: Scalar> LuFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn u(&self) -> Array2<T> {
-        u_of(&array(&self.factors.lu))
+        u_of(&array(&self.kept.factors.lu))
     }
 }
 
 impl<T: Scalar> fmt::Debug for LuFactor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LuFactor")
-            .field("lu", &self.factors.lu)
-            .field("solvable", &self.solvable)
-            .finish_non_exhaustive()
+        self.kept.show("LuFactor", f)
     }
 }
 
@@ -286,21 +272,14 @@ impl<T: Scalar> fmt::Debug for LuFactor<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TiledLuFactor<'r, T: Scalar> {
-    factors: Factors<T>,
-    norm: f64,
-    solvable: Result<(), LinalgError>,
+    kept: KeptLu<T>,
     on: &'r dyn Executor,
 }
 
 impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
-        let (factors, norm, solvable) = kept(a, on)?;
-        Ok(TiledLuFactor {
-            factors,
-            norm,
-            solvable,
-            on,
-        })
+        let kept = KeptLu::new(a, on)?;
+        Ok(TiledLuFactor { kept, on })
     }
 
     /// X with A·X = B. 2n² operations for each column; copies B.
@@ -366,9 +345,9 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     }
 
     fn solve_of(&self, op: Op, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        self.solvable.clone()?;
+        let factors = self.kept.solvable()?;
         let x = copy(b, *b.layout(), self.on)?;
-        self.solve_in(op, &x)?;
+        factors.solve_in(op, &x, self.on)?;
         Ok(x)
     }
 
@@ -389,15 +368,9 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        self.solvable.clone()?;
-        self.solve_in(Op::NoTranspose, &b)?;
+        let factors = self.kept.solvable()?;
+        factors.solve_in(Op::NoTranspose, &b, self.on)?;
         Ok(b)
-    }
-
-    fn solve_in(&self, op: Op, b: &TiledMatrix<T>) -> Result<(), LinalgError> {
-        let Factors { lu, pivots } = &self.factors;
-        let solve = lu::Solve::new(lu, pivots, op, b, AUTO)?;
-        steps::solve_finite(b, self.on, || solve.run(self.on))
     }
 
     /// A⁻¹. 4n³/3 operations and a copy of the factors.
@@ -416,8 +389,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.solvable.clone()?;
-        let Factors { lu, pivots } = &self.factors;
+        let Factors { lu, pivots } = self.kept.solvable()?;
         let lu = copy(lu, *lu.layout(), self.on)?;
         let inverse = steps::invert_with_lu(lu, pivots, self.on)?;
         steps::expect_finite(&inverse, self.on)?;
@@ -442,7 +414,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        self.factors.determinant(self.on)
+        self.kept.factors.determinant(self.on)
     }
 
     /// The condition, as [`LuFactor::condition`]; the same on every rank.
@@ -461,8 +433,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        self.solvable.clone()?;
-        self.factors.condition(self.norm, self.on)
+        self.kept.condition(self.on)
     }
 
     /// L, unit lower, below the diagonal, and U on and above it.
@@ -478,7 +449,7 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn lu(&self) -> &TiledMatrix<T> {
-        &self.factors.lu
+        &self.kept.factors.lu
     }
 
     /// Which rows were swapped.
@@ -494,40 +465,71 @@ impl<'r, T: Scalar> TiledLuFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pivots(&self) -> &lu::Pivots<T> {
-        &self.factors.pivots
+        &self.kept.factors.pivots
     }
 }
 
 impl<T: Scalar> fmt::Debug for TiledLuFactor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TiledLuFactor")
+        self.kept.show("TiledLuFactor", f)
+    }
+}
+
+/// The factors of a matrix, with what of it they do not tell.
+struct KeptLu<T: Scalar> {
+    factors: Factors<T>,
+    /// ‖A‖₁
+    norm: f64,
+    /// Whether there are solutions.
+    solvable: Result<(), LinalgError>,
+}
+
+impl<T: Scalar> KeptLu<T> {
+    /// Of a matrix in tiles, which is overwritten.
+    fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
+        let norm = steps::one_norm(&a, on)?;
+        let factors = Factors::new(a, on)?;
+        let solvable = match factors.expect_solvable(on) {
+            Err(error @ LinalgError::Run(_)) => return Err(error),
+            solvable => solvable,
+        };
+        Ok(KeptLu {
+            factors,
+            norm,
+            solvable,
+        })
+    }
+
+    /// Of a small array, without a graph.
+    fn at_once(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
+        let norm = whole::one_norm(&tile);
+        let lu = whole::Lu::of_tile(tile);
+        let solvable = expect_square(a.dim()).and_then(|()| lu.expect_regular());
+        Ok(KeptLu {
+            factors: Factors::of_whole(lu)?,
+            norm,
+            solvable,
+        })
+    }
+
+    /// The factors, if there are solutions.
+    fn solvable(&self) -> Result<&Factors<T>, LinalgError> {
+        self.solvable.clone()?;
+        Ok(&self.factors)
+    }
+
+    fn condition(&self, on: &dyn Executor) -> Result<f64, LinalgError> {
+        let Factors { lu, pivots } = self.solvable()?;
+        lu::condition(lu, pivots, self.norm, AUTO, on)
+    }
+
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
             .field("lu", &self.factors.lu)
             .field("solvable", &self.solvable)
             .finish_non_exhaustive()
     }
-}
-
-/// The factors of a matrix; ‖A‖₁; and whether there are solutions.
-type KeptFactors<T> = (Factors<T>, f64, Result<(), LinalgError>);
-
-/// Of a matrix in tiles, which is overwritten.
-fn kept<T: Scalar>(a: TiledMatrix<T>, on: &dyn Executor) -> Result<KeptFactors<T>, LinalgError> {
-    let norm = steps::one_norm(&a, on)?;
-    let factors = Factors::new(a, on)?;
-    let solvable = match factors.expect_solvable(on) {
-        Err(error @ LinalgError::Run(_)) => return Err(error),
-        solvable => solvable,
-    };
-    Ok((factors, norm, solvable))
-}
-
-/// The same of a small array, without a graph.
-fn kept_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<KeptFactors<T>, LinalgError> {
-    let tile = whole::finite_tile_of(a.dim(), &NdarrayEntries(a), &heap())?;
-    let norm = whole::one_norm(&tile);
-    let lu = whole::Lu::of_tile(tile);
-    let solvable = expect_square(a.dim()).and_then(|()| lu.expect_regular());
-    Ok((Factors::of_whole(lu)?, norm, solvable))
 }
 
 /// P, L and U of a small array, without a graph.
@@ -610,7 +612,7 @@ impl<T: Scalar> Factors<T> {
 
     fn expect_solvable(&self, on: &dyn Executor) -> Result<(), LinalgError> {
         expect_square_tiles(&self.lu)?;
-        steps::expect_regular(&self.lu, on)
+        lu::expect_regular(&self.lu, on)
     }
 
     /// P, L and U, if they are finite.
@@ -632,8 +634,22 @@ impl<T: Scalar> Factors<T> {
         }
         let site = Site::beside(&self.lu, b.ncols())?;
         let x = site.general(b)?;
-        steps::solve_with_lu((&self.lu, &self.pivots), op, &x, site.on())?;
+        self.substitution(op, &x)?.run(site.on())?;
         Ok(array(&x))
+    }
+
+    /// B ← X of op(A)·X = B, where both are finite.
+    fn solve_in(&self, op: Op, b: &TiledMatrix<T>, on: &dyn Executor) -> Result<(), LinalgError> {
+        let solve = self.substitution(op, b)?;
+        steps::solve_finite(b, on, || solve.run(on))
+    }
+
+    fn substitution<'a>(
+        &'a self,
+        op: Op,
+        b: &'a TiledMatrix<T>,
+    ) -> Result<lu::Solve<'a, T>, LinalgError> {
+        lu::Solve::new(&self.lu, &self.pivots, op, b, AUTO)
     }
 
     /// Row `i` of L·U is which one of A; all steps are on this rank.
@@ -646,10 +662,6 @@ impl<T: Scalar> Factors<T> {
         expect_square_tiles(&self.lu)?;
         let of_u = steps::determinant(&self.lu, on)?;
         Ok(of_u.swapped(steps::is_odd(&self.pivots, on)?.into()))
-    }
-
-    fn condition(&self, norm: f64, on: &dyn Executor) -> Result<f64, LinalgError> {
-        steps::condition_by_lu((&self.lu, &self.pivots, norm), on)
     }
 }
 

@@ -4,9 +4,7 @@
 //! Of a tall matrix A = Q·R is kept. Of a wide one it is Aᴴ = Q·R, the LQ factorisation of A, as
 //! LAPACK's `gels` takes it: least squares need no other.
 
-use super::steps;
-use super::steps::alike;
-use super::steps::options;
+use super::steps::{self, AUTO, alike, options};
 use crate::calls::copy::copy;
 use crate::calls::site::{
     Site, array, array_of, expect_rows, expect_square, finite, heap, in_one_tile, is_small,
@@ -14,7 +12,7 @@ use crate::calls::site::{
 };
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::Op;
+use dataflow_linalg::kernel::{Op, Side};
 use dataflow_linalg::matrix::convert::NdarrayEntries;
 use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
@@ -531,7 +529,8 @@ impl<T: Scalar> Orthogonal<T> {
         let norm = is_square.then(|| steps::one_norm(&a, on)).transpose()?;
         let is_adjoint = a.rows() < a.cols();
         let a = match is_adjoint {
-            true => steps::adjoint(&a, on)?,
+            // By the name of A in errors
+            true => qr::adjoint(&a, on)?.0.named(a.store().name()),
             false => a,
         };
         let q = steps::factor_by_qr(&a, on)?;
@@ -614,7 +613,7 @@ impl<T: Scalar> Orthogonal<T> {
             false => Op::NoTranspose,
             true => Op::ConjTranspose,
         };
-        steps::solve_with_qr((&self.a, &self.q), op, (b, &x), on)?;
+        qr::solve((&self.a, &self.q), op, (b, &x), AUTO, on)?;
         Ok(x)
     }
 
@@ -623,7 +622,8 @@ impl<T: Scalar> Orthogonal<T> {
         if let Some(known) = self.full_rank.get() {
             return known.clone();
         }
-        match steps::expect_full_rank(&self.a, on) {
+        let found = qr::expect_full_rank(&self.a, options(&self.a), AUTO, on).map(drop);
+        match found {
             Err(error @ LinalgError::Run(_)) => Err(error),
             found => self.full_rank.get_or_init(|| found).clone(),
         }
@@ -651,7 +651,7 @@ impl<T: Scalar> Orthogonal<T> {
     fn condition(&self, on: &dyn Executor) -> Result<f64, LinalgError> {
         self.expect_square()?;
         let norm = self.norm.unwrap_or_else(|| unreachable!("it is square"));
-        steps::condition_by_qr((&self.a, &self.q, norm), on)
+        qr::condition(&self.a, &self.q, norm, AUTO, on)
     }
 
     /// B ← Qᴴ·B
@@ -659,7 +659,9 @@ impl<T: Scalar> Orthogonal<T> {
         self.expect_tall()?;
         expect_rows((b.rows(), b.cols()), self.n_equations())?;
         b.scan(on).map_err(LinalgError::in_right_hand_sides)?;
-        steps::apply_q_adjoint((&self.a, &self.q), b, on)
+        let side = (Side::Left, Op::ConjTranspose);
+        qr::apply(&self.a, &self.q, side, b, AUTO, on)?;
+        steps::expect_finite(b, on)
     }
 
     fn q(&self, on: &dyn Executor) -> Result<TiledMatrix<T>, LinalgError> {

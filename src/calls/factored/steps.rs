@@ -1,12 +1,11 @@
-//! Steps: what is done with factors, on one rank or many. The only calls into
-//! [`linalg`](crate::linalg) of this room.
+//! Steps: what several calls do with factors, on one rank or many.
 
 use crate::collective::Gather;
 use dataflow_core::Report;
 use dataflow_core::port::Executor;
 use dataflow_core::rank::Rank;
 use dataflow_linalg::determinant::Determinant;
-use dataflow_linalg::kernel::{Backend, Op, Side};
+use dataflow_linalg::kernel::Backend;
 use dataflow_linalg::matrix::norm::{Norm, norm};
 use dataflow_linalg::matrix::{Layout, LayoutError, TiledMatrix};
 use dataflow_linalg::product::{Operand, gemm};
@@ -75,26 +74,6 @@ pub(crate) fn invert_by_lu<T: Scalar>(
     Ok(lu::inverse(a, AUTO, on)?.0)
 }
 
-/// Fails if a pivot is zero, or not finite.
-pub(crate) fn expect_regular<T: Scalar>(
-    lu: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    lu::expect_regular(lu, on)
-}
-
-/// B ← X of op(A)·X = B; does not look for zero pivots.
-pub(crate) fn solve_with_lu<T: Scalar>(
-    (lu, pivots): (&TiledMatrix<T>, &lu::Pivots<T>),
-    op: Op,
-    b: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    let solve = lu::Solve::new(lu, pivots, op, b, AUTO)?;
-    solve.run(on)?;
-    Ok(())
-}
-
 /// A⁻¹ from factors, which are used up; does not look for zero pivots.
 pub(crate) fn invert_with_lu<T: Scalar>(
     lu: TiledMatrix<T>,
@@ -157,16 +136,6 @@ pub(crate) fn form_q<T: Scalar>(
     Ok(q)
 }
 
-/// B ← Qᴴ·B with all columns of Q, if it is finite.
-pub(crate) fn apply_q_adjoint<T: Scalar>(
-    (a, q): (&TiledMatrix<T>, &qr::Reflectors<T>),
-    b: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    qr::apply(a, q, (Side::Left, Op::ConjTranspose), b, AUTO, on)?;
-    expect_finite(b, on)
-}
-
 /// The X that makes ‖B − A·X‖ least, of several the shortest; both are overwritten.
 pub(crate) fn least_squares<T: Scalar>(
     (a, b): (&TiledMatrix<T>, &TiledMatrix<T>),
@@ -226,32 +195,6 @@ pub(crate) fn triangle<T: Scalar>(
     Ok(r)
 }
 
-/// Fails unless all columns of a factored matrix, m ≥ n, are independent.
-pub(crate) fn expect_full_rank<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    qr::expect_full_rank(a, options(a), AUTO, on).map(drop)
-}
-
-/// X ← the nearest solution by A = Q·R, or the shortest by Aᴴ = Q·R; B is overwritten.
-pub(crate) fn solve_with_qr<T: Scalar>(
-    factors: (&TiledMatrix<T>, &qr::Reflectors<T>),
-    op: Op,
-    sides: (&TiledMatrix<T>, &TiledMatrix<T>),
-    on: &dyn Executor,
-) -> Result<(), LinalgError> {
-    qr::solve(factors, op, sides, AUTO, on).map(drop)
-}
-
-/// Aᴴ, by the name of A in errors.
-pub(crate) fn adjoint<T: Scalar>(
-    a: &TiledMatrix<T>,
-    on: &dyn Executor,
-) -> Result<TiledMatrix<T>, LinalgError> {
-    Ok(qr::adjoint(a, on)?.0.named(a.store().name()))
-}
-
 /// The determinant of the triangle of a factored matrix, on every rank.
 pub(crate) fn determinant<T: Scalar>(
     a: &TiledMatrix<T>,
@@ -288,30 +231,6 @@ pub(crate) fn is_odd<T: Scalar>(
     let ranks = (0..on.courier().n_ranks()).map(|rank| (Rank(rank as u32), 1));
     let all = gathered(vec![T::from_real(own as f64)], ranks, on)?;
     Ok(all.into_iter().filter(|odd| *odd != T::zero()).count() % 2 == 1)
-}
-
-/// ‖A‖₁·‖A⁻¹‖₁ from L, estimated, on every rank; 1 for an empty matrix.
-pub(crate) fn condition_by_cholesky<T: Scalar>(
-    (l, norm): (&TiledMatrix<T>, f64),
-    on: &dyn Executor,
-) -> Result<f64, LinalgError> {
-    cholesky::condition(l, norm, AUTO, on)
-}
-
-/// The same from L and U.
-pub(crate) fn condition_by_lu<T: Scalar>(
-    (lu, pivots, norm): (&TiledMatrix<T>, &lu::Pivots<T>, f64),
-    on: &dyn Executor,
-) -> Result<f64, LinalgError> {
-    lu::condition(lu, pivots, norm, AUTO, on)
-}
-
-/// The same from Q and R.
-pub(crate) fn condition_by_qr<T: Scalar>(
-    (a, q, norm): (&TiledMatrix<T>, &qr::Reflectors<T>, f64),
-    on: &dyn Executor,
-) -> Result<f64, LinalgError> {
-    qr::condition(a, q, norm, AUTO, on)
 }
 
 /// Numbers of which each rank has some, on every rank; `parts` says whose come next, and how many.
