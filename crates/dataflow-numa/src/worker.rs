@@ -15,7 +15,7 @@
 //! that waits for this one.
 
 use crate::pool::{OfferedJob, Pool, Visited};
-use crate::queue::{KeepingLane, Kit};
+use crate::queue::{KeepingLane, Kit, Parting};
 use crate::sleep::Risen;
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -188,7 +188,7 @@ impl<'p> Worker<'p> {
             tasks => entered.work(&mut KeepingLane::new(lane.as_lane(), tasks)),
         };
         self.kit.counters.count_tasks(tasks);
-        let (risen, dry, fault) = lane.close();
+        let Parting { risen, dry, fault } = lane.close();
         if !dry || fault.is_some() {
             offer.set_visited(worker, Visited::SentAway);
         }

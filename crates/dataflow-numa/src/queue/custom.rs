@@ -14,7 +14,7 @@
 //! # Cost
 //! Two turns of a lock a task, one of sixteen. The built-in queues know nothing of all this.
 
-use super::kit::{Kit, Visit};
+use super::kit::{Kit, Parting, Visit};
 use crate::crew::Crew;
 use crate::policy::{ReadyQueue, Scheduler};
 use crate::sleep::Risen;
@@ -328,13 +328,13 @@ impl<'q, 'p> CustomLane<'q, 'p> {
         }
     }
 
-    /// As the other lanes'; and what the scheduler did wrong.
-    pub fn close(self) -> (Risen, bool, Option<String>) {
+    pub fn close(self) -> Parting {
         let is_real = self.visit.kit.is_real;
-        let (risen, dry) = self.visit.end();
+        let parting = self.visit.end();
         // Whether others are busy in virtual time, lanes do not know: there the simulation asks.
-        let fault = (self.queue).go(self.busy_since, self.has_exchanged, dry && is_real);
-        (risen, dry, fault)
+        let dry = parting.dry && is_real;
+        let fault = (self.queue).go(self.busy_since, self.has_exchanged, dry);
+        Parting { fault, ..parting }
     }
 
     fn is_busy(&mut self) {

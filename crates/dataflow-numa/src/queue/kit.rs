@@ -175,6 +175,16 @@ impl<'p> Kit<'p> {
     }
 }
 
+/// How a worker leaves a job.
+pub(crate) struct Parting {
+    /// Whether it is still on duty.
+    pub risen: Risen,
+    /// There was nothing to take; otherwise the job itself told it to leave.
+    pub dry: bool,
+    /// What a user's scheduler did wrong: then the job is to be stopped.
+    pub fault: Option<String>,
+}
+
 /// A worker's visit to a job.
 pub(crate) struct Visit<'s, 'p> {
     pub kit: &'s Kit<'p>,
@@ -204,13 +214,15 @@ impl<'s, 'p> Visit<'s, 'p> {
         }
     }
 
-    /// Whether the worker is still on duty, and whether it leaves because there is nothing to
-    /// take; otherwise the job itself told it to.
-    pub fn end(self) -> (Risen, bool) {
+    pub fn end(self) -> Parting {
         if self.busy {
             self.kit.is_busy();
         }
-        (self.risen, self.dry)
+        Parting {
+            risen: self.risen,
+            dry: self.dry,
+            fault: None,
+        }
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ mod workers;
 
 pub(crate) use custom::IN_VAIN;
 pub(crate) use kept::KeepingLane;
-pub(crate) use kit::{Backlog, Habits, Kit};
+pub(crate) use kit::{Backlog, Habits, Kit, Parting};
 
 use crate::crew::Crew;
 use crate::policy::{Placer, Policy, Queueing};
@@ -121,16 +121,12 @@ impl OpenLane<'_, '_> {
         }
     }
 
-    /// Whether the worker is still on duty, and whether it leaves because there was nothing to
-    /// take; otherwise the job itself told it to. And what a user's scheduler did wrong: then the
-    /// job is to be stopped.
-    pub fn close(self) -> (Risen, bool, Option<String>) {
-        let (risen, dry) = match self {
+    pub fn close(self) -> Parting {
+        match self {
             OpenLane::Workers(lane) => lane.close(),
             OpenLane::Nodes(lane) => lane.close(),
-            OpenLane::Custom(lane) => return lane.close(),
-        };
-        (risen, dry, None)
+            OpenLane::Custom(lane) => lane.close(),
+        }
     }
 }
 
@@ -262,7 +258,7 @@ mod tests {
                 // Now it keeps what it is to keep.
                 keeping.push(3, 9);
                 assert_eq!(keeping.into_kept().len(), usize::from(keep == 3));
-                let (risen, _, _) = lane.close();
+                let risen = lane.close().risen;
                 let what = format!("{policy}, keep={keep}");
                 assert_eq!(risen, Risen::Free, "{what}: duty ends");
                 assert_eq!(ward.leave(first), Risen::OnDuty, "{what}: the next is up");
@@ -466,7 +462,7 @@ mod tests {
             let what = format!("{policy}, asleep on {asleep}, {risen:?}");
             assert!(ward.is_called(sleeper), "{what}");
             let _risen = ward.leave(listed);
-            assert_eq!(lane.close().0, Risen::Free, "{what}");
+            assert_eq!(lane.close().risen, Risen::Free, "{what}");
         }
     }
 

@@ -8,7 +8,7 @@
 //! A lock and log₂(n) moves for each push and pop, on cache lines that all workers of the queue use.
 
 use super::from;
-use super::kit::{Kit, Visit};
+use super::kit::{Kit, Parting, Visit};
 use super::ranked::Ranked;
 use crate::policy::{Order, Placer};
 use crate::sleep::Risen;
@@ -63,7 +63,7 @@ impl<'q, 'p> NodesLane<'q, 'p> {
         }
     }
 
-    pub fn close(self) -> (Risen, bool) {
+    pub fn close(self) -> Parting {
         self.visit.end()
     }
 }

@@ -23,7 +23,7 @@
 //! all: Rihani, Sanders, Dementiev, *MultiQueues*, SPAA 2015.
 
 use super::from;
-use super::kit::{Kit, Visit};
+use super::kit::{Kit, Parting, Visit};
 use super::ranked::{EMPTY, Ranked, RankedWord};
 use crate::nearest::Ring;
 use crate::policy::{Order, Placer};
@@ -129,7 +129,7 @@ impl<'q, 'p> WorkersLane<'q, 'p> {
         }
     }
 
-    pub fn close(self) -> (Risen, bool) {
+    pub fn close(self) -> Parting {
         self.visit.end()
     }
 

@@ -492,7 +492,7 @@ impl Lanes {
         visit(&mut lane);
         let LentLane { lane, hand, .. } = lane;
         (left.kept, left.hand) = (lane.into_kept(), hand);
-        let (_, _, fault) = open.close();
+        let fault = open.close().fault;
         left.habits = kit.habits();
         fault
     }
