@@ -128,7 +128,14 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// The rooms of the core, lowest first: a room uses those of its own line and of the lines above.
 const CORE_LAYERS: &[&[&str]] = &[
     &[
-        "words", "sync", "stderr", "rank", "foreign", "error", "wire",
+        "words",
+        "sync",
+        "stderr",
+        "rank",
+        "fingerprint",
+        "foreign",
+        "error",
+        "wire",
     ],
     &["data"],
     &["space"],

@@ -51,6 +51,7 @@
 pub mod data;
 pub mod engine;
 pub mod error;
+mod fingerprint;
 mod foreign;
 pub mod phantom;
 pub mod port;

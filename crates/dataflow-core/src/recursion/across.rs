@@ -12,10 +12,11 @@
 //!
 //! Below the top it is a task space: the engine's protocol, faults and errors are those of any other.
 
-use super::top::{RankAmong, Top, fingerprint, makes_unasked};
+use super::top::{RankAmong, Top, makes_unasked};
 use super::{Recursive, recurse, recurse_below};
 use crate::engine::{Report, expect_ranks, refuse_inside_a_body, run_across};
 use crate::error::{Error, Kind, TaskError};
+use crate::fingerprint::fingerprint;
 use crate::foreign::{beginning, caught, drop_quietly};
 use crate::port::{Context, Executor, Inline, Wire};
 use crate::rank::Rank;

@@ -9,6 +9,7 @@
 use super::run::CallPath;
 use super::{Call, Join, Recursive};
 use crate::error::{Error, Kind, TaskError};
+use crate::fingerprint::GOLDEN;
 use crate::foreign::{Quiet, caught, drop_quietly};
 use crate::rank::Rank;
 use crate::sync::held;
@@ -74,7 +75,6 @@ impl RankAmong {
     /// By how many ranks a turn is further than the first: the golden section times its number, without
     /// what is whole of that, of all ranks.
     fn advance(self, turn: usize) -> usize {
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // of 2⁶⁴
         let part = (turn as u64).wrapping_mul(GOLDEN);
         ((u128::from(part) * self.n_ranks as u128) >> u64::BITS) as usize
     }
@@ -252,14 +252,6 @@ impl Ways {
         way.reverse();
         CallPath(way)
     }
-}
-
-/// A number by which ranks compare many.
-pub(super) fn fingerprint(values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(1, |all, value| {
-        let mixed = (all ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    })
 }
 
 /// How many calls more a rank makes of the top before it is asked again, which has spent so long on so

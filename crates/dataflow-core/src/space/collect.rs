@@ -7,9 +7,9 @@
 use super::{Description, Flows, Inputs, Successors, TaskSpace};
 use crate::data::{Datum, Store};
 use crate::error::TaskError;
+use crate::fingerprint::fingerprint;
 use crate::rank::Rank;
 use crate::task_names;
-use std::hash::{DefaultHasher, Hasher};
 
 task_names! {
     /// The owner of a datum gives it; one rank keeps it.
@@ -81,9 +81,7 @@ impl<'a, D: Datum> Collect<'a, D> {
 
     /// A fingerprint of all owners: ranks that name others learn it before anything is sent.
     fn owners(&self) -> u64 {
-        let mut owners = DefaultHasher::new();
-        (0..self.n_data).for_each(|datum| owners.write_u32(self.owner(datum).0));
-        owners.finish()
+        fingerprint((0..self.n_data).map(|datum| self.owner(datum).0.into()))
     }
 }
 

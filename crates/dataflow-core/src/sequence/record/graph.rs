@@ -9,6 +9,7 @@ use super::super::held::Label;
 use super::accesses::{Loans, NamedAccess};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
+use crate::fingerprint::mixed;
 use crate::foreign::drop_quietly;
 use crate::rank::Rank;
 use crate::sync::held;
@@ -146,10 +147,7 @@ impl<'env, D: Datum> Graph<'env, D> {
 
     /// A task is recorded: it changes the fingerprint.
     pub fn note(&mut self, name: &str, rank: Rank, accesses: &[NamedAccess]) {
-        let mut mix = |value: u64| {
-            let mixed = (self.fingerprint ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.fingerprint = mixed ^ mixed >> 32;
-        };
+        let mut mix = |value: u64| self.fingerprint = mixed(self.fingerprint, value);
         name.bytes().for_each(|byte| mix(byte.into()));
         mix(rank.0.into());
         for access in accesses {

@@ -1,12 +1,10 @@
 //! Mixer: hashes of names, which are few small numbers, in a multiplication each.
 
+use crate::fingerprint::GOLDEN;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A hash table with names for keys.
 pub(super) type NameTable<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
-
-/// 2^64 ÷ the golden ratio: numbers that differ by one land far apart (Knuth, volume 3, section 6.4).
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Default)]
 pub(super) struct Mixer(u64);
@@ -14,7 +12,7 @@ pub(super) struct Mixer(u64);
 impl Mixer {
     #[inline(always)]
     fn mix(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(27) ^ number).wrapping_mul(FACTOR);
+        self.0 = (self.0.rotate_left(27) ^ number).wrapping_mul(GOLDEN);
     }
 }
 
