@@ -183,7 +183,7 @@ fn every_example_runs_its_graph_as_often_as_it_is_asked_to() {
     }
 }
 
-/// Attack N7: a hundred thousand threads, or two hundred ranks as threads, had not ended after ten
+/// A hundred thousand threads, or two hundred ranks as threads, had not ended after ten
 /// seconds.
 #[test]
 fn bad_arguments_are_told_in_one_line_with_status_2() {

@@ -495,7 +495,7 @@ fn a_failing_body_is_of_the_same_kind_across_ranks_as_alone_whatever_name_it_giv
     }
 }
 
-/// Attack G5: the run said that a root or an edge was missing.
+/// The run said that a root or an edge was missing.
 #[test]
 fn a_run_of_a_space_without_rank_is_told_so() {
     let (ended, _) = on_ranks(2, (1, 2), |courier| {

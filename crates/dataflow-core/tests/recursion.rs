@@ -120,7 +120,7 @@ fn a_tree_of_calls_has_the_value_and_the_calls_of_plain_recursion() {
     }
 }
 
-/// Attack B11: the progress of a recursion had no count.
+/// The progress of a recursion had no count.
 #[test]
 fn whoever_watches_a_recursion_sees_how_much_was_called() {
     /// Each call looks at how far the run is, then makes the next one.

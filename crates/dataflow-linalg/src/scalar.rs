@@ -419,7 +419,7 @@ mod tests {
         check::<c64>();
     }
 
-    /// Attack N4: feature `openblas` gave `Scalar` a supertrait with these names (E0034).
+    /// Feature `openblas` gave `Scalar` a supertrait with these names (E0034).
     #[test]
     fn a_trait_of_a_users_may_name_its_functions_as_lapack_does_in_every_build() {
         trait Mine: Scalar {

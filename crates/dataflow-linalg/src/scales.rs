@@ -493,7 +493,7 @@ fn reflectors_take_the_smallest_numbers_that_there_are() {
     check::<c32>(1e-42);
 }
 
-/// Attack N5: at 1e-310 the checks said inf.
+/// Of matrices around 1e-310 the checks said inf.
 #[test]
 fn checks_of_subnormal_matrices_accept_what_is_right_and_nothing_else() {
     let n = 40;
@@ -520,7 +520,7 @@ fn checks_of_subnormal_matrices_accept_what_is_right_and_nothing_else() {
     assert!(ratio > 1e3 && ratio.is_finite(), "{ratio}");
 }
 
-/// Attack N6: X overflows in the lower precision, and Inf ≤ Inf was called done.
+/// X overflowed in the lower precision, and Inf ≤ Inf was called done.
 #[test]
 fn an_infinite_solution_is_not_refined_but_made_in_full_precision() {
     for structure in [Structure::Lower, Structure::General] {
@@ -567,7 +567,7 @@ fn factors_of_a_small_matrix_take_the_side_again_that_they_were_made_for() {
     }
 }
 
-/// Attack N6: with factors in f32 alone the norm is off by κ·6e-8, here by up to some percent.
+/// With factors in f32 alone the norm is off by κ·6e-8, here by up to some percent.
 ///
 /// ‖H⁻¹‖₁ of the Hilbert matrix of order 5 is 413,280: its inverse has integer entries.
 #[test]

@@ -355,7 +355,7 @@ fn ranks_that_are_connected_on_need_run_as_those_that_all_are() {
     many_gather(150, 64, 600);
 }
 
-/// Attack R10: only the first address of a name was tried. Later a stranger that listened at another
+/// Only the first address of a name was tried. Later a stranger that listened at another
 /// ended the rank.
 #[test]
 fn rank_0_is_found_at_the_last_address_of_its_name() {

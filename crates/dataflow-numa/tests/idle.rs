@@ -51,7 +51,7 @@ fn sleeping_workers_use_less_than_one_percent_of_a_processor() {
     assert_eq!(dataflow_core::run(&job, &workers).unwrap().tasks, 10_000);
 }
 
-/// Attack B11: a program whose window was full burned its core behind a task that took long.
+/// A program whose window was full burned its core behind a task that took long.
 #[test]
 fn a_program_behind_a_full_window_uses_little_of_a_processor() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -121,7 +121,7 @@ const SMALLEST_OPENBLAS: usize = 32;
 mod tests {
     use super::*;
 
-    /// Attack N4, where two libraries happen to have the same bits: on processors whose vectors both
+    /// Bits tell nothing of it where two libraries happen to have the same: on processors whose vectors both
     /// use to the full, products of OpenBLAS and faer can agree in all of them.
     #[test]
     fn only_who_asks_for_another_library_gets_one() {

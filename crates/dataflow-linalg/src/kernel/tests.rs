@@ -582,7 +582,7 @@ fn grouping_rows_or_columns_changes_no_bit() {
     for_every_scalar!(check);
 }
 
-/// Attack N5: the reciprocal of a pivot below 5.6e-309 is infinite. All is exact here: powers of two times
+/// The reciprocal of a pivot below 5.6e-309 is infinite. All is exact here: powers of two times
 /// small integers, which subnormal numbers hold as well.
 #[test]
 fn a_triangle_is_solved_with_whatever_the_size_of_its_pivots() {
@@ -738,7 +738,7 @@ fn a_triangle_is_solved_with_whatever_the_quotients_of_its_entries() {
     for_every_scalar!(check);
 }
 
-/// Attack N4: with feature `openblas` anywhere in a build, everybody's default changed its bits.
+/// With feature `openblas` anywhere in a build, everybody's default changed its bits.
 #[test]
 fn what_nobody_asked_for_has_the_bits_of_faer_in_every_build() {
     fn of<T: Scalar>(backend: Backend) -> Vec<[u64; 2]> {

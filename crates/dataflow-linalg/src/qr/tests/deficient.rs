@@ -374,7 +374,7 @@ fn ratio_of<T: Scalar>(a: &Mat<c64>, x: &TiledMatrix<T>, nb: usize) -> f64 {
     solution_ratio(&a, &b, x, &Inline).unwrap()
 }
 
-/// Attack N1: the ratio knew nothing of ‖A‖·‖X‖, and called right answers of ill-conditioned problems
+/// The ratio knew nothing of ‖A‖·‖X‖, and called right answers of ill-conditioned problems
 /// wrong.
 #[test]
 fn a_backward_stable_solution_is_accepted_and_a_wrong_digit_is_not() {
@@ -403,7 +403,7 @@ fn a_backward_stable_solution_is_accepted_and_a_wrong_digit_is_not() {
     }
 }
 
-/// Attack N2: these ended well, with solutions of length 6e30.
+/// These ended well, with solutions of length 6e30.
 #[test]
 fn a_deficient_matrix_is_refused_with_its_rank() {
     let four = random(20, 4, 5);

@@ -304,7 +304,7 @@ mod tests {
         own
     }
 
-    /// Attack R6: a rank that called a port of the system's own range, where nobody listened yet, got
+    /// A rank that called a port of the system's own range, where nobody listened yet, got
     /// itself, died, and held the port. Later it lived, and the system held the port for a minute.
     #[test]
     fn a_socket_that_has_reached_itself_is_no_connection_and_leaves_its_port_to_whoever_listens() {
