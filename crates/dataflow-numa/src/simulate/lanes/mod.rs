@@ -13,15 +13,20 @@
 //! [round](Lanes::new), then ever more seldom, but at the next round whenever anyone has queued or got
 //! something. Else such workers would look a million times while a task of a second runs.
 
+mod lent;
+mod resting;
+
 use crate::crew::Crew;
 use crate::place::Place;
-use crate::policy::{Hint, Policy, Ready};
-use crate::queue::{Backlog, Habits, IN_VAIN, KeepingLane, Kit, Queues};
+use crate::policy::{Policy, Ready};
+use crate::queue::{Backlog, Habits, KeepingLane, Kit, Queues};
 use crate::sleep::{Risen, Wards};
 use crate::statistics::{Counters, WorkerStatistics};
 use crate::sync::held;
 use crate::topology::Topology;
-use dataflow_core::port::{Lane, Wants, Word};
+use dataflow_core::port::{Lane, Word};
+use lent::LentLane;
+use resting::{Begins, Resting, looked_in_vain};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -112,52 +117,6 @@ struct Left {
     /// A task that it was woken for, and whether it was stolen.
     hand: Option<(Word, bool)>,
     has_visited: bool,
-}
-
-/// For whom time is about to pass.
-enum Begins {
-    /// Who was woken for this task: all others have just been asked.
-    WhatItWasCalledFor,
-    ATask,
-    /// Who waits inside; whether it has got or queued a task since it last did.
-    ToWait {
-        has_exchanged: bool,
-    },
-}
-
-/// Who rests.
-struct Resting {
-    /// By NUMA node, the latest last.
-    on: Vec<Vec<usize>>,
-    /// By worker: whether it rests, since which rest of all, and when it looks again by itself.
-    sleepers: Vec<RestingWorker>,
-    rests: u64,
-    /// Who was woken for mail and has not come in.
-    for_mail: Option<usize>,
-    /// How many have a task, in hand or begun; and how often since one had, one looked in vain.
-    n_busy: usize,
-    in_vain: usize,
-}
-
-#[derive(Clone, Copy, Default)]
-struct RestingWorker {
-    rests: bool,
-    since: u64,
-    looks_at: Option<Duration>,
-    /// Whether it has been inside, and looked or queued something, since it last asked what to do.
-    has_looked: bool,
-    /// Whether it begins what it was woken for: then all others have just been asked.
-    was_called: bool,
-    /// Whether it has a task, in hand or begun.
-    is_busy: bool,
-    /// Whether time passes for it because it waits inside for others.
-    waits: bool,
-    /// How often it has resolved to look again by itself since it had a task.
-    looks: u32,
-    /// Whether it has got or queued a task since it last rested or waited.
-    has_exchanged: bool,
-    /// Whether it was only woken to be told when to look again.
-    is_told: bool,
 }
 
 /// So often a worker looks again after a round, before it looks more seldom.
@@ -254,19 +213,6 @@ impl Lanes {
         self.queues.at_rest(true)
     }
 
-    /// A worker has looked in vain: what is wrong, if anything is; one that rests comes in for it. While a
-    /// task runs, or will, that is lawful.
-    fn looked_in_vain(&self) -> Option<String> {
-        let mut resting = self.resting();
-        if resting.n_busy > 0 {
-            return None;
-        }
-        resting.in_vain += 1;
-        let is_long = resting.in_vain >= IN_VAIN as usize * self.n_workers();
-        drop(resting);
-        self.queues.at_rest(is_long)
-    }
-
     /// Lends a worker its lane for a visit. What is wrong with the queues, if that has turned out: then the
     /// run is to be [refused](dataflow_core::port::Work::refuse).
     pub fn lend(&self, worker: usize, visit: &mut dyn FnMut(&mut dyn Lane)) -> Option<String> {
@@ -319,7 +265,7 @@ impl Lanes {
         let is_time = before.looks_at.is_some_and(|at| at <= now);
         let looks_again = before.rests && !before.has_looked && is_time;
         if is_time {
-            self.resting().sleepers[worker].looks_at = None;
+            self.resting().of(worker).looks_at = None;
         }
         if is_wanted || looks_again {
             return comes(&mut self.resting());
@@ -340,36 +286,22 @@ impl Lanes {
                 return comes(&mut self.resting());
             }
         }
-        if self.looked_in_vain().is_some() {
+        if looked_in_vain(&self.resting, &self.queues).is_some() {
             return comes(&mut self.resting());
         }
-        let looks_at = self.resting().sleepers[worker].looks_at;
+        let looks_at = self.resting().of(worker).looks_at;
         Rest::Sleeps(looks_at.map(|at| at.saturating_sub(now)))
     }
 
     /// Who is to be woken because something has come by mail: the worker that rests shortest, unless
     /// another is under way.
     pub fn call_for_mail(&self) -> Option<usize> {
-        let mut resting = self.resting();
-        if resting.for_mail.is_some() {
-            return None;
-        }
-        let last = resting.on.iter().filter_map(|on| on.last().copied());
-        let latest = last.max_by_key(|&worker| resting.sleepers[worker].since)?;
-        resting.gets_up(latest, self.plan.crew.numa_node(latest));
-        resting.for_mail = Some(latest);
-        Some(latest)
+        self.resting().one_for_mail(&self.plan.crew)
     }
 
     /// The run is over: says who is to be woken to leave it.
     pub fn call_all(&self, wake: &mut dyn FnMut(usize)) {
-        let mut resting = self.resting();
-        let all = std::mem::take(&mut resting.on).concat();
-        resting.on = vec![Vec::new(); self.plan.crew.n_numa_nodes()];
-        for &worker in &all {
-            resting.sleepers[worker].rests = false;
-        }
-        drop(resting);
+        let all = self.resting().all_up();
         all.into_iter().for_each(wake);
     }
 
@@ -387,7 +319,7 @@ impl Lanes {
         let waits = self.queues.has_words_for(worker, &self.plan.crew);
         let mut resting = self.resting();
         resting.lies_down(worker, self.plan.crew.numa_node(worker));
-        let sleeper = &mut resting.sleepers[worker];
+        let sleeper = resting.of(worker);
         let looks_at = &mut sleeper.looks_at;
         if looks_at.is_none() && waits {
             *looks_at = Some(now.saturating_add(self.pause(sleeper.looks)));
@@ -410,14 +342,14 @@ impl Lanes {
 
     /// Lets idle workers try for what is queued where they may take it.
     fn call(&self, now: Duration, wake: &mut dyn FnMut(usize)) {
-        if self.resting().on.iter().all(Vec::is_empty) {
+        if self.resting().has_none() {
             return;
         }
         let has_words = |node| self.queues.has_words_on(node, &self.plan.crew);
         let takers = self.plan.takers.iter().enumerate();
         for (node, takers) in takers.filter(|(node, _)| has_words(*node)) {
             for &home in takers {
-                while self.has_sleeper(home) && has_words(node) {
+                while self.resting().has_one_on(home) && has_words(node) {
                     let Some(worker) = self.resting().last_on(home) else {
                         break;
                     };
@@ -425,10 +357,10 @@ impl Lanes {
                         wake(worker);
                         continue;
                     }
-                    let looks_at = |resting: &Resting| resting.sleepers[worker].looks_at;
-                    let before = looks_at(&self.resting());
+                    let looks_at = || self.resting().of(worker).looks_at;
+                    let before = looks_at();
                     self.lies_down(worker, now);
-                    let after = looks_at(&self.resting());
+                    let after = looks_at();
                     if after.is_some() && after != before {
                         wake(worker);
                     }
@@ -441,10 +373,6 @@ impl Lanes {
             let told = self.resting().look_at_next_round(now, round);
             told.into_iter().for_each(wake);
         }
-    }
-
-    fn has_sleeper(&self, node: usize) -> bool {
-        !self.resting().on[node].is_empty()
     }
 
     /// Looks for a task in place of a worker; whether it has one in hand now.
@@ -486,8 +414,10 @@ impl Lanes {
             lane: keeping.with_kept(std::mem::take(&mut left.kept)),
             hand: left.hand.take(),
             has_helped: false,
-            lanes: self,
             for_roots,
+            is_custom: self.is_custom(),
+            queues: &self.queues,
+            resting: &self.resting,
         };
         visit(&mut lane);
         let LentLane { lane, hand, .. } = lane;
@@ -496,15 +426,6 @@ impl Lanes {
         left.habits = kit.habits();
         fault
     }
-}
-
-/// What is left of a time after whole rounds, of which it is longer than one.
-fn remainder(time: Duration, round: Duration) -> Duration {
-    let left = time.as_nanos() % round.as_nanos();
-    // Shorter than the round.
-    round.min(Duration::from_nanos(
-        u64::try_from(left).unwrap_or(u64::MAX),
-    ))
 }
 
 /// Seconds in whole nanoseconds; none if they are fewer than 0, the longest time there is if they are more.
@@ -519,226 +440,6 @@ impl fmt::Debug for Lanes {
             .field("n_workers", &self.workers.len())
             .finish_non_exhaustive()
     }
-}
-
-impl Resting {
-    /// The last to rest is the first to be woken: worker 0.
-    fn all(crew: &Crew) -> Self {
-        let n_workers = crew.n_workers();
-        let mut resting = Resting {
-            on: vec![Vec::new(); crew.n_numa_nodes()],
-            sleepers: vec![RestingWorker::default(); n_workers],
-            rests: 0,
-            for_mail: None,
-            n_busy: 0,
-            in_vain: 0,
-        };
-        for worker in (0..n_workers).rev() {
-            resting.lies_down(worker, crew.numa_node(worker));
-        }
-        resting
-    }
-
-    fn lies_down(&mut self, worker: usize, node: usize) {
-        self.for_mail = self.for_mail.filter(|&called| called != worker);
-        self.rests += 1;
-        let sleeper = &mut self.sleepers[worker];
-        (sleeper.rests, sleeper.since) = (true, self.rests);
-        self.on[node].push(worker);
-    }
-
-    /// It comes in; whether only for roots, as all do at the beginning: then it rests on until it has begun
-    /// a task.
-    fn comes_in(&mut self, worker: usize, node: usize, is_first: bool) -> bool {
-        self.for_mail = self.for_mail.filter(|&called| called != worker);
-        let for_roots = is_first && self.sleepers[worker].rests;
-        if !for_roots {
-            self.sleepers[worker].has_looked = true;
-            self.gets_up(worker, node);
-        }
-        for_roots
-    }
-
-    /// It has begun a task, or waits.
-    fn begins(&mut self, worker: usize, node: usize) -> Begins {
-        let waits = std::mem::take(&mut self.sleepers[worker].waits);
-        self.is_busy(worker, !waits);
-        self.gets_up(worker, node);
-        let sleeper = &mut self.sleepers[worker];
-        match std::mem::take(&mut sleeper.was_called) {
-            true => Begins::WhatItWasCalledFor,
-            false if waits => Begins::ToWait {
-                has_exchanged: std::mem::take(&mut sleeper.has_exchanged),
-            },
-            false => Begins::ATask,
-        }
-    }
-
-    /// What is queued has changed, and no worker that was asked got any of it: all that rest look at the
-    /// next of their rounds. Those to tell, in the order in which they came to rest.
-    fn look_at_next_round(&mut self, now: Duration, round: Duration) -> Vec<usize> {
-        let mut told = Vec::new();
-        for &worker in self.on.iter().flatten() {
-            let sleeper = &mut self.sleepers[worker];
-            let looks_at = match sleeper.looks_at {
-                Some(at) if at.saturating_sub(now) <= round => continue,
-                // Its rounds go on while it does not look.
-                Some(at) => now + remainder(at - now, round),
-                None => now.saturating_add(round),
-            };
-            (sleeper.looks_at, sleeper.is_told) = (Some(looks_at), true);
-            told.push(worker);
-        }
-        told.sort_by_key(|&worker| self.sleepers[worker].since);
-        told
-    }
-
-    /// Whether it has a task, in hand or begun.
-    fn is_busy(&mut self, worker: usize, is_so: bool) {
-        let was_so = std::mem::replace(&mut self.sleepers[worker].is_busy, is_so);
-        self.n_busy = self.n_busy + usize::from(is_so) - usize::from(was_so);
-        if is_so {
-            self.in_vain = 0;
-            self.sleepers[worker].looks = 0;
-        }
-    }
-
-    /// It asks what to do: how it was before.
-    fn asks(&mut self, worker: usize) -> RestingWorker {
-        let sleeper = &mut self.sleepers[worker];
-        let before = *sleeper;
-        (sleeper.has_looked, sleeper.has_exchanged, sleeper.is_told) = (false, false, false);
-        before
-    }
-
-    fn gets_up(&mut self, worker: usize, node: usize) {
-        let sleeper = &mut self.sleepers[worker];
-        if std::mem::take(&mut sleeper.rests) {
-            self.on[node].retain(|&other| other != worker);
-        }
-    }
-
-    /// The latest to rest on a NUMA node gets up.
-    fn last_on(&mut self, node: usize) -> Option<usize> {
-        let worker = self.on[node].pop()?;
-        self.sleepers[worker].rests = false;
-        Some(worker)
-    }
-}
-
-/// A lane, and what is in its worker's hand.
-struct LentLane<'l> {
-    lane: KeepingLane<'l>,
-    hand: Option<(Word, bool)>,
-    has_helped: bool,
-    lanes: &'l Lanes,
-    for_roots: bool,
-}
-
-impl LentLane<'_> {
-    /// Others may take what it queues, also if it finds nothing itself.
-    fn queues(&self) {
-        self.exchanges();
-        if self.for_roots {
-            self.lanes.resting().sleepers[self.worker()].has_looked = true;
-        }
-    }
-
-    fn exchanges(&self) {
-        if self.lanes.is_custom() {
-            self.lanes.resting().sleepers[self.worker()].has_exchanged = true;
-        }
-    }
-
-    fn gets(&self, word: Option<Word>) -> Option<Word> {
-        word.inspect(|_| self.exchanges())
-    }
-}
-
-impl Lane for LentLane<'_> {
-    fn worker(&self) -> usize {
-        self.lane.worker()
-    }
-
-    fn push(&mut self, word: Word, priority: i64) {
-        self.queues();
-        self.lane.push(word, priority);
-    }
-
-    fn pop(&mut self) -> Option<Word> {
-        match self.hand.take() {
-            Some((word, stolen)) => {
-                self.has_helped = stolen;
-                self.lanes.resting().sleepers[self.worker()].was_called = true;
-                self.gets(Some(word))
-            }
-            None => {
-                let word = self.lane.pop();
-                self.gets(word)
-            }
-        }
-    }
-
-    fn steal(&mut self) -> Option<Word> {
-        // It came for roots; a look now would be counted as a round of patience.
-        if self.for_roots && self.lanes.resting().sleepers[self.worker()].rests {
-            return None;
-        }
-        let word = self.lane.steal();
-        self.gets(word)
-    }
-
-    fn has_helped(&mut self) -> bool {
-        std::mem::take(&mut self.has_helped) || self.lane.has_helped()
-    }
-
-    /// Who asks waits in the midst of a program or body, and has no task: like one that rests.
-    fn fault(&mut self) -> Option<String> {
-        let worker = self.worker();
-        self.lanes.resting().is_busy(worker, false);
-        self.lane.fault().or_else(|| self.lanes.looked_in_vain())
-    }
-
-    fn waits(&mut self, in_body: bool) -> bool {
-        let worker = self.worker();
-        self.lanes.resting().sleepers[worker].waits = true;
-        self.lane.waits(in_body)
-    }
-
-    fn outranks(&self, priority: i64) -> bool {
-        self.lane.outranks(priority)
-    }
-
-    fn wants(&self) -> Wants {
-        self.lane.wants()
-    }
-
-    fn push_ready(&mut self, ready: Ready) {
-        self.queues();
-        self.lane.push_ready(ready);
-    }
-
-    fn share(&mut self, word: Word, priority: i64) {
-        self.queues();
-        self.lane.share(word, priority);
-    }
-
-    fn share_ready(&mut self, ready: Ready) {
-        self.queues();
-        self.lane.share_ready(ready);
-    }
-
-    fn goes_elsewhere(&self, hint: Hint) -> bool {
-        self.lane.goes_elsewhere(hint)
-    }
-
-    fn reads(&mut self, numa_node: usize, bytes: u64) -> bool {
-        self.lane.reads(numa_node, bytes)
-    }
-
-    /// What bodies take on this machine says nothing of the time that is made up, and differs from run to
-    /// run.
-    fn measured(&mut self, _: usize, _: f64) {}
 }
 
 #[cfg(test)]
