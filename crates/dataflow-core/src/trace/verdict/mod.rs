@@ -10,18 +10,20 @@
 //! Before that, of a run that ended before all its tasks were done, how many were not.
 //! Before all that it is said if notes are missing: then nothing is known of the time after the last note.
 
+mod data;
+mod ready;
+mod slow;
+
 use super::doing::OwnTimes;
 use super::explanation::{Explanation, part, time};
-use super::{At, Cause, Doing, Fate, RankTrace, Slice, Span, Trace};
-use crate::rank::Rank;
+use super::{Cause, Fate, Trace};
 use crate::words::counted;
-use std::collections::BTreeMap;
+use data::waits_for_data;
+use ready::{few_ready, too_little};
+use slow::slow_rank;
 
 /// From this part of the workers' time on, something is worth a sentence.
 const MUCH: f64 = 0.1;
-/// A rank is slow if its bodies take so many times as long as the same bodies elsewhere, and much of its
-/// time for that.
-const SLOW: f64 = 1.5;
 
 /// What costs most, and where.
 pub(super) fn of(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
@@ -163,16 +165,6 @@ fn mean_body(told: &Explanation) -> u64 {
     (all / u128::from(told.n_tasks.max(1))) as u64 // the longest body has its time in 64 bits
 }
 
-/// The part of the workers' time in which no task of their rank was ready, or none was left.
-fn too_little(told: &Explanation) -> f64 {
-    too_little_by_cause(told).iter().sum()
-}
-
-/// Each of the two by itself.
-fn too_little_by_cause(told: &Explanation) -> [f64; 2] {
-    [Cause::NothingReady, Cause::Closing].map(|cause| told.lost_to(cause.shown()))
-}
-
 /// No cause is worth a sentence.
 fn busy(told: &Explanation) -> String {
     let Some(dearest) = told.shares.iter().find(|share| share.is_body) else {
@@ -190,285 +182,11 @@ fn busy(told: &Explanation) -> String {
     )
 }
 
-/// The rank whose bodies take longer than the same bodies of the others; what was skipped or failed may have
-/// taken no time.
-fn slow_rank(trace: &Trace, told: &Explanation, own: &OwnTimes) -> Option<String> {
-    if trace.ranks.len() < 2 {
-        return None;
-    }
-    let bodies = Bodies::by_class(trace, own);
-    let ratio = |rank: usize| -> Option<f64> {
-        // What this rank's bodies took, and what they would have taken elsewhere. By the median: one
-        // long body makes no slow rank.
-        let (mut took, mut would) = (0_u128, 0_u128);
-        for of_class in &bodies {
-            let here = &of_class.by_rank[rank];
-            if let (Some(own), Some(other)) = (here.get(here.len() / 2), of_class.elsewhere(rank)) {
-                let n = here.len() as u128;
-                took += n * u128::from(*own);
-                would += n * u128::from(other);
-            }
-        }
-        // A few short bodies explain nothing, however much longer they take.
-        let time = u128::from(told.length) * trace.ranks[rank].workers.len() as u128;
-        let is_much = part(took.saturating_sub(would), time) >= MUCH;
-        (would > 0 && is_much).then(|| took as f64 / would as f64)
-    };
-    let ratios = (0..trace.ranks.len()).filter_map(|rank| Some((rank, ratio(rank)?)));
-    let (rank, ratio) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (ratio >= SLOW).then(|| {
-        let rank = trace.ranks[rank].rank;
-        format!("{rank} is slow: its bodies take {ratio:.1} times as long as the same elsewhere.")
-    })
-}
-
-/// How long the bodies of a class took, ascending: on each rank, and on all of them.
-struct Bodies {
-    by_rank: Vec<Vec<u64>>,
-    all: Vec<u64>,
-}
-
-impl Bodies {
-    fn by_class(trace: &Trace, own: &OwnTimes) -> Vec<Bodies> {
-        let mut classes: BTreeMap<u16, Vec<Vec<u64>>> = BTreeMap::new();
-        let ran = trace.slices().filter(|(_, slice)| slice.fate == Fate::Ran);
-        for (at, slice) in ran {
-            let of_class = classes.entry(slice.class);
-            let of_class = of_class.or_insert_with(|| vec![Vec::new(); trace.ranks.len()]);
-            of_class[at.rank].push(own.of(at));
-        }
-        classes.into_values().map(Bodies::sorted).collect()
-    }
-
-    fn sorted(mut by_rank: Vec<Vec<u64>>) -> Self {
-        let mut all = by_rank.concat();
-        all.sort_unstable();
-        by_rank.iter_mut().for_each(|own| own.sort_unstable());
-        Bodies { by_rank, all }
-    }
-
-    /// The median of all but those of a rank: found in what is sorted, without a list of theirs.
-    fn elsewhere(&self, rank: usize) -> Option<u64> {
-        let own = &self.by_rank[rank];
-        let middle = (self.all.len() - own.len()) / 2;
-        let up_to = |lengths: &[u64], most: u64| lengths.partition_point(|&length| length <= most);
-        let is_below = |&length: &u64| up_to(&self.all, length) - up_to(own, length) <= middle;
-        self.all.get(self.all.partition_point(is_below)).copied()
-    }
-}
-
-/// Messages from one rank to another, and nanoseconds that all of them took.
-#[derive(Default)]
-struct RankPair {
-    n: u64,
-    bytes: u64,
-    /// How long the receiver's workers waited while they were under way, each worker by itself.
-    waited: u128,
-    /// From post to use; of that until they had left, from announced to asked for, and after they
-    /// had come.
-    time: u64,
-    leaving: u64,
-    waiting: u64,
-    lying: u64,
-}
-
-impl RankPair {
-    /// What of their time is not the way's, where it is much.
-    fn ends(&self) -> String {
-        let much = |spent: u64| part(spent, self.time) >= MUCH;
-        let each = |spent: u64| time(spent / self.n.max(1));
-        let mut ends = String::new();
-        if much(self.leaving) {
-            ends = format!(", up to {} of it before they had left", each(self.leaving));
-        }
-        if much(self.waiting) {
-            ends += &format!(", {} of it before they were asked for", each(self.waiting));
-        }
-        if much(self.lying) {
-            ends += &format!(", {} of it after they had come", each(self.lying));
-        }
-        ends
-    }
-}
-
-/// How long the workers of a rank had waited for data under way, by time.
-struct Waited {
-    /// From when on how many wait, and how long all had waited until then.
-    turns: Vec<(u64, i64, u128)>,
-}
-
-impl Waited {
-    /// Costs n·log n for what the rank's workers did.
-    fn of(trace: &Trace, rank: usize) -> Self {
-        let mut steps = Vec::new();
-        trace.each_activity(rank, |_, activity| {
-            if activity.doing == Doing::Idle(Cause::DataUnderWay) {
-                steps.extend([(activity.span.begin, 1), (activity.span.end, -1)]);
-            }
-        });
-        steps.sort_unstable();
-        let mut waited = Waited { turns: Vec::new() };
-        let mut n_waiting = 0;
-        for (at, step) in steps {
-            n_waiting += step;
-            waited.turns.push((at, n_waiting, waited.until(at)));
-        }
-        waited
-    }
-
-    /// Until a time, which may be later than all turns.
-    fn until(&self, time: u64) -> u128 {
-        let later = self.turns.partition_point(|(at, ..)| *at <= time);
-        let before = self.turns[..later].last();
-        before.map_or(0, |(at, n_waiting, until)| {
-            until + u128::from(n_waiting.unsigned_abs()) * u128::from(time - at)
-        })
-    }
-
-    fn during(&self, span: Span) -> u128 {
-        self.until(span.end.max(span.begin)) - self.until(span.begin)
-    }
-}
-
-/// The messages between each two ranks, by their indices.
-fn pairs(trace: &Trace) -> BTreeMap<(usize, usize), RankPair> {
-    let mut pairs: BTreeMap<(usize, usize), RankPair> = BTreeMap::new();
-    for to in 0..trace.ranks.len() {
-        let waited = Waited::of(trace, to);
-        for message in trace.messages_to(to) {
-            let pair = pairs.entry((message.from, to)).or_default();
-            let left = message.left.unwrap_or(message.span.begin);
-            let left = left.min(message.under_way().end); // the sender may hear of it late
-            pair.n += 1;
-            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-            add(&mut pair.bytes, message.bytes);
-            pair.waited += waited.during(message.under_way());
-            add(&mut pair.time, message.span.length());
-            add(&mut pair.leaving, left.saturating_sub(message.span.begin));
-            add(&mut pair.waiting, message.waiting());
-            add(&mut pair.lying, message.lying().length());
-        }
-    }
-    pairs
-}
-
-/// Between which ranks the data are that others wait for longest: what comes late to who has enough to do
-/// keeps nobody waiting.
-fn waits_for_data(trace: &Trace, told: &Explanation) -> String {
-    let pairs = pairs(trace);
-    let waited = percent(told.lost_to(Cause::DataUnderWay.shown()));
-    match pairs.iter().max_by_key(|(_, pair)| pair.waited) {
-        Some((&(from, to), pair)) => format!(
-            "Workers wait for data under way {waited} of their time; longest from {} to {}: {} of {} bytes on average, {} from post to use{}.",
-            trace.ranks[from].rank,
-            trace.ranks[to].rank,
-            counted(pair.n, "message"),
-            pair.bytes / pair.n.max(1),
-            time(pair.time / pair.n.max(1)),
-            pair.ends(),
-        ),
-        None => format!("Workers wait for data under way {waited} of their time."),
-    }
-}
-
-/// Why nothing was ready: a long body, a long chain, or work that lies on one rank.
-fn few_ready(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
-    let limits = &told.limits;
-    let length = |at: &At| own.of(*at);
-    let longest = limits.path_tasks.iter().max_by_key(|at| length(at));
-    let is_path = part(limits.path, told.length) >= 0.7;
-    if let Some(at) = longest
-        && is_path
-        && 2 * length(at) >= limits.path
-    {
-        return format!(
-            "One body is most of the longest chain: {} takes {} of {}.",
-            trace.shown(*at),
-            time(length(at)),
-            time(told.length),
-        );
-    }
-    if !is_path && trace.ranks.len() > 1 && part(limits.area, told.length) >= 0.7 {
-        return format!(
-            "The work is spread unevenly: {} has {} for each of its workers, of {} in all.",
-            limits.area_rank,
-            time(limits.area),
-            time(told.length),
-        );
-    }
-    if part(limits.path, told.length) < 0.5 {
-        let [nothing, done] = too_little_by_cause(told);
-        return match nothing < MUCH && nothing < done {
-            true => ends_unevenly(trace, told),
-            false => runs_late(trace, told, own),
-        };
-    }
-    let bodies = told.in_bodies() * told.n_workers as f64;
-    format!(
-        "There are too few tasks at a time: {bodies:.1} of {} workers are busy on average, and a chain of {} takes {} of {}.",
-        told.n_workers,
-        counted(limits.path_tasks.len(), "task"),
-        time(limits.path),
-        time(told.length),
-    )
-}
-
-/// How much of their time workers have too little to do, each cause by its name.
-fn waited(told: &Explanation) -> String {
-    let [nothing, done] = too_little_by_cause(told);
-    let is_seen = |part: f64| part >= 0.005; // as a percent
-    match (is_seen(nothing), is_seen(done)) {
-        (_, false) => format!("find nothing ready {} of their time", percent(nothing)),
-        (false, true) => format!("are done before others {} of their time", percent(done)),
-        (true, true) => format!(
-            "find nothing ready {} of their time and are done before others {}",
-            percent(nothing),
-            percent(done),
-        ),
-    }
-}
-
-/// While a rank had tasks they were ready; but another one had none left, though it has not less work than
-/// others by much.
-fn ends_unevenly(trace: &Trace, told: &Explanation) -> String {
-    let end = |rank: &&RankTrace| rank.slices.iter().map(|slice| slice.span.end).max();
-    let ends = || trace.ranks.iter().filter(|rank| end(rank).is_some());
-    let shown = |rank: Option<&RankTrace>| {
-        let after = rank.as_ref().and_then(end).unwrap_or(0);
-        let number = rank.map_or(Rank(0), |rank| rank.rank);
-        format!("{number} after {}", time(after))
-    };
-    format!(
-        "The ranks end unevenly: {}, {}; workers {}.",
-        shown(ends().min_by_key(end)),
-        shown(ends().max_by_key(end)),
-        waited(told),
-    )
-}
-
-/// Nothing was ready, though no long body, no long chain and no rank with more work than others is known.
-fn runs_late(trace: &Trace, told: &Explanation, own: &OwnTimes) -> String {
-    let waited = waited(told);
-    // What follows a task waits for the tasks of its own too, which is not recorded.
-    let is_nested = |(at, slice): (At, &Slice)| own.of(at) < slice.span.length();
-    if trace.slices().any(is_nested) {
-        return format!(
-            "Workers {waited}; how long the longest chain is, is not known where tasks have tasks of their own."
-        );
-    }
-    let limits = &told.limits;
-    format!(
-        "What is urgent runs late: workers {waited}, though the longest chain, of {}, takes {} of {}.",
-        counted(limits.path_tasks.len(), "task"),
-        time(limits.path),
-        time(told.length),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Came, Posted};
+    use crate::rank::Rank;
+    use crate::trace::{Came, Posted, RankTrace, Slice, Span};
 
     /// The verdict on one task of a class, of which a worker ran nothing else.
     fn of_one(class: &str, end: u64) -> String {
@@ -629,29 +347,6 @@ mod tests {
         let found = of_ranks(vec![source, waiting, busy]);
         let expected = "Workers wait for data under way 30 % of their time; longest from rank 0 to rank 1: 30 messages of 8 bytes on average, 100 ns from post to use.";
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn the_median_elsewhere_is_that_of_the_list_of_all_others() {
-        let mut number = 1_u64;
-        let mut next = |below: u64| {
-            number = number.wrapping_mul(6364136223846793005).wrapping_add(1);
-            (number >> 33) % below
-        };
-        for most in [1, 3, 40] {
-            let mut bodies = || (0..next(9)).map(|_| next(most)).collect::<Vec<u64>>();
-            let by_rank: Vec<_> = (0..7).map(|_| bodies()).collect();
-            let sorted = Bodies::sorted(by_rank.clone());
-            for rank in 0..by_rank.len() {
-                let mut others = by_rank.clone();
-                others.remove(rank);
-                let mut others = others.concat();
-                others.sort_unstable();
-                let median = others.get(others.len() / 2).copied();
-                assert_eq!(sorted.elsewhere(rank), median, "{by_rank:?} {rank}");
-            }
-        }
-        assert_eq!(Bodies::sorted(vec![vec![5, 3], vec![]]).elsewhere(0), None);
     }
 
     /// The first of what failed, and how many.
