@@ -193,23 +193,11 @@ impl LinalgError {
     /// assert!(found.to_string().starts_with("right-hand sides are not finite: entry (1, 0)"));
     /// # Ok::<(), LinalgError>(())
     /// ```
-    pub fn in_right_hand_sides(self) -> Self {
-        match self {
-            LinalgError::NotFinite {
-                row,
-                col,
-                matrix,
-                source,
-                ..
-            } => LinalgError::NotFinite {
-                of: Given::RightHandSides,
-                row,
-                col,
-                matrix,
-                source,
-            },
-            error => error,
+    pub fn in_right_hand_sides(mut self) -> Self {
+        if let LinalgError::NotFinite { of, .. } = &mut self {
+            *of = Given::RightHandSides;
         }
+        self
     }
 
     /// The same of what was made from finite numbers, if it is of an entry: numbers on the way were too large.
