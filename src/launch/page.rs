@@ -5,27 +5,34 @@ use dataflow_core::Error;
 use dataflow_core::rank::Rank;
 use dataflow_core::stderr;
 use dataflow_core::trace::Tracer;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The settings and the program of a launch; if there is to be a page, with a trace, and with a page left when
-/// the program has ended.
-pub(super) fn with_page<R, E>(
-    settings: RuntimeBuilder,
-    program: impl Fn(&Runtime) -> Result<R, E> + Sync,
-) -> Result<(RuntimeBuilder, impl Fn(&Runtime) -> Result<R, E> + Sync), Error> {
-    let page = settings.page()?;
-    let settings = match page {
-        Some(_) => settings.trace(TRACE_ROOM),
-        None => settings,
-    };
-    let program = move |runtime: &Runtime| {
-        let answer = program(runtime);
-        if let Some(path) = &page {
-            leave_page(runtime, path, answer.is_ok());
+/// The page that the environment wants of a launch, if it does; then its settings get a trace.
+pub(super) struct Page(Option<PathBuf>);
+
+impl Page {
+    pub fn wanted(settings: RuntimeBuilder) -> Result<(Self, RuntimeBuilder), Error> {
+        let page = settings.page()?;
+        let settings = match page {
+            Some(_) => settings.trace(TRACE_ROOM),
+            None => settings,
+        };
+        Ok((Page(page), settings))
+    }
+
+    /// The program, which leaves the page when it has ended.
+    pub fn left_by<R, E>(
+        self,
+        program: impl Fn(&Runtime) -> Result<R, E> + Sync,
+    ) -> impl Fn(&Runtime) -> Result<R, E> + Sync {
+        move |runtime| {
+            let answer = program(runtime);
+            if let Some(path) = &self.0 {
+                leave_page(runtime, path, answer.is_ok());
+            }
+            answer
         }
-        answer
-    };
-    Ok((settings, program))
+    }
 }
 
 /// Writes the longest trace, of all ranks or of rank 0 alone, unless one before was longer, or says that there
