@@ -9,7 +9,7 @@
 //! # Elsewhere
 //! Plain slices: [`TiledMatrix::from_column_major`].
 
-use super::tiled::zero_entries;
+use super::tiled::{no_memory, zero_entries};
 use super::{Entries, Layout, TiledMatrix};
 use crate::error::{ShapeError, TileError};
 use crate::scalar::Scalar;
@@ -147,9 +147,14 @@ impl<T: Scalar> TiledMatrix<T> {
     ///
     /// # Errors
     /// If a stored tile is not at hand.
+    ///
+    /// # Panics
+    /// If there is no memory for the matrix, or it has no entries and a side longer than 2³² − 1: faer counts
+    /// columns one by one.
+    #[track_caller]
     pub fn to_faer(&self) -> Result<Mat<T>, TileError> {
         self.expect_whole()?;
-        let mut matrix = Mat::zeros(self.rows(), self.cols());
+        let mut matrix = faer_zeros(self.rows(), self.cols());
         let mut strip = Vec::new();
         for j in 0..self.nt() {
             zero_entries(&mut strip, self.rows(), self.tile_cols(j));
@@ -166,11 +171,31 @@ impl<T: Scalar> TiledMatrix<T> {
     }
 }
 
+/// The zero matrix, as faer's.
+#[track_caller]
+fn faer_zeros<T: Scalar>(rows: usize, cols: usize) -> Mat<T> {
+    let most = u32::MAX;
+    if rows.min(cols) == 0 && rows.max(cols) > most as usize {
+        panic!(
+            "no faer matrix of {rows} × {cols} is made (without entries, sides of at most {most} are)"
+        );
+    }
+    let mut matrix = Mat::new();
+    if matrix.try_reserve(rows, cols).is_err() {
+        no_memory::<T>(rows, cols);
+    }
+    matrix.resize_with(rows, cols, |_, _| T::zero());
+    matrix
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scalar::c64;
+    use dataflow_core::port::Heap;
     use proptest::prelude::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     fn number(row: usize, col: usize) -> c64 {
         c64::new(row as f64, col as f64)
@@ -240,6 +265,28 @@ mod tests {
             let expected = if i >= j { *entry } else { c64::default() };
             assert_eq!((back[(i, j)], faer[(i, j)]), (expected, expected));
         }
+    }
+
+    /// faer counted the columns of no rows one by one, and of no memory it said `AllocError`.
+    #[test]
+    fn a_matrix_that_faer_cannot_hold_is_refused_and_any_other_without_entries_comes_back() {
+        let panics = |rows: usize, cols: usize| {
+            let layout = Layout::general(rows, cols, usize::MAX).unwrap();
+            let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+            let made = catch_unwind(AssertUnwindSafe(|| a.to_faer().map(drop)));
+            made.map_err(|panic| *panic.downcast::<String>().unwrap())
+        };
+        for (rows, cols) in [(0, 1 << 32), (1 << 32, 0), (usize::MAX, 0)] {
+            let told = format!("no faer matrix of {rows} × {cols} is made");
+            let text = panics(rows, cols).unwrap_err();
+            assert!(text.starts_with(&told), "{text}");
+        }
+        assert_eq!(panics(0, 1 << 20), Ok(Ok(())));
+        assert_eq!(panics(u32::MAX as usize, 0), Ok(Ok(())));
+        let none = catch_unwind(|| faer_zeros::<f64>(1 << 40, 1 << 20));
+        let text = *none.unwrap_err().downcast::<String>().unwrap();
+        let told = "there is no memory for 1099511627776 × 1048576 entries";
+        assert!(text.starts_with(told), "{text}");
     }
 
     #[test]

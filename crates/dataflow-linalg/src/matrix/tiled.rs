@@ -286,11 +286,12 @@ impl<T: Scalar> TiledMatrix<T> {
         ld: usize,
     ) -> Result<(), crate::error::MatrixError> {
         expect_column_major("the slice", elements.len(), ld, &self.layout)?;
+        if self.rows() == 0 {
+            return Ok(()); // its columns begin where no slice ends
+        }
         for j in 0..self.nt() {
             let start = self.col_range(j).start * ld;
-            if self.rows() > 0 {
-                self.write_strip(j, &mut elements[start..], ld)?;
-            }
+            self.write_strip(j, &mut elements[start..], ld)?;
         }
         Ok(())
     }
@@ -539,7 +540,8 @@ pub(crate) fn zeros<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
     zeros
 }
 
-fn no_memory<T>(rows: usize, cols: usize) -> ! {
+#[track_caller]
+pub(crate) fn no_memory<T>(rows: usize, cols: usize) -> ! {
     let bytes = rows as u128 * cols as u128 * size_of::<T>() as u128;
     panic!("there is no memory for {rows} × {cols} entries ({bytes} bytes)")
 }
@@ -571,11 +573,11 @@ fn expect_column_major(
     };
     let refused = ShapeError::check(what, (rows.min(ld), whole), (rows, cols));
     refused.map_err(|error| {
-        let needed = (cols as u128 - 1) * ld.max(rows) as u128 + rows as u128; // cols > 0: else it fits
         let of_columns = match ld < rows {
             true => format!("with ld = {ld}, which must be at least {rows}, no column is whole"),
             false => {
                 let has = counted(length, "element");
+                let needed = (cols as u128 - 1) * ld as u128 + rows as u128; // cols > 0: else it fits
                 format!("it has {has}, and with ld = {ld} at least {needed} are needed")
             }
         };
@@ -800,6 +802,26 @@ mod tests {
         let a = TiledMatrix::<f64>::zeros(layout);
         let refused = a.write_column_major(&mut small, 3).unwrap_err();
         assert!(matches!(refused, MatrixError::Shape(_)));
+    }
+
+    /// Without rows the start of a column ran over, and without columns what was needed.
+    #[test]
+    fn a_matrix_without_entries_fits_any_slice_whose_leading_dimension_is_not_too_small() {
+        let vacant = |rows, cols| {
+            let layout = Layout::general(rows, cols, 1 << 40).unwrap();
+            TiledMatrix::<f64>::vacant(layout, Arc::new(Heap))
+        };
+        for (rows, cols, ld) in [(0, usize::MAX, usize::MAX), (usize::MAX, 0, usize::MAX)] {
+            let a = vacant(rows, cols);
+            a.write_column_major(&mut [], ld).unwrap();
+            assert!(TiledMatrix::<f64>::from_column_major(*a.layout(), &[], ld).is_ok());
+            assert_eq!(a.to_column_major(), Ok(vec![]));
+        }
+        let refused = vacant(3, 0).write_column_major(&mut [], 2).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the slice is 2 x 0 (must be 3 x 0): with ld = 2, which must be at least 3, no column is whole"
+        );
     }
 
     /// A slice whose leading dimension was too small gave entries of the next column, and a tiled matrix of
