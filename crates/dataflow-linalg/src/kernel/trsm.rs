@@ -229,12 +229,7 @@ fn solve<T: Scalar>(
             let solved = (Op::NoTranspose, dense.of(copy));
             for i in blocks().skip(remaining.start).take(remaining.len()) {
                 // B[i] ← B[i] − op(A)[i,k]·B[k], or from the right
-                let (row, col) = match (side, op) {
-                    (Side::Left, Op::NoTranspose) => (i.clone(), k.clone()),
-                    (Side::Right, Op::NoTranspose) => (k.clone(), i.clone()),
-                    (Side::Left, _) => (k.clone(), i.clone()),
-                    (Side::Right, _) => (i.clone(), k.clone()),
-                };
+                let (row, col) = coupling(side, op, i.clone(), k.clone());
                 let factor = (op, a_layout.place(row, col).of(a));
                 let target = place(i).of_mut(b);
                 match side {
@@ -243,6 +238,20 @@ fn solve<T: Scalar>(
                 }
             }
         });
+    }
+}
+
+/// Rows and columns of the block of A by which the unknowns `k` count in the equations of `i`.
+#[inline]
+fn coupling(
+    side: Side,
+    op: Op,
+    i: Range<usize>,
+    k: Range<usize>,
+) -> (Range<usize>, Range<usize>) {
+    match (side, op) {
+        (Side::Left, Op::NoTranspose) | (Side::Right, Op::Transpose | Op::ConjTranspose) => (i, k),
+        (Side::Right, Op::NoTranspose) | (Side::Left, Op::Transpose | Op::ConjTranspose) => (k, i),
     }
 }
 
