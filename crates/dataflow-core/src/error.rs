@@ -536,9 +536,23 @@ impl fmt::Debug for Error {
             told.field("index", &index);
         }
         if let Some(source) = &self.source {
-            told.field("source", source);
+            told.field("source", &Beside(&**source, &self.message));
         }
         told.finish()
+    }
+}
+
+/// An error beside a text: what of it is that text, word for word, is not said again.
+struct Beside<'e>(&'e Foreign, &'e str);
+
+impl fmt::Debug for Beside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Beside(error, text) = self;
+        let shown = match f.alternate() {
+            true => format!("{error:#?}"),
+            false => format!("{error:?}"),
+        };
+        f.write_str(&shown.replace(&format!("{text:?}"), "…"))
     }
 }
 

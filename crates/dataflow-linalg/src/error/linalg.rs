@@ -15,7 +15,8 @@ use std::sync::Arc;
 ///
 /// What a task of a graph has found has the failure of the run as its source, which names the task and,
 /// over ranks, its rank; what was found without a graph, as in [`whole`](crate::whole), has none. Errors on
-/// the way to a matrix, its file, its grid, its tiles, become one by `?`.
+/// the way to a matrix, its file, its grid, its tiles, become one by `?`. A `main` that returns one prints its
+/// text, and in which task it was found.
 ///
 /// # Examples
 /// ```
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// }
 /// # Ok::<(), LinalgError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum LinalgError {
     /// The matrix has `rows` rows and `cols` columns, or not the structure that is asked for.
@@ -371,6 +372,43 @@ impl fmt::Display for LinalgError {
     }
 }
 
+/// What a `main` prints that returns it: the variant, the text, and what there is beside.
+impl fmt::Debug for LinalgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (variant, run) = match self {
+            LinalgError::Shape(_) => ("Shape", None),
+            LinalgError::Layout(_) => ("Layout", None),
+            LinalgError::Grid(_) => ("Grid", None),
+            LinalgError::Misfit(_) => ("Misfit", None),
+            LinalgError::Tile(_) => ("Tile", None),
+            LinalgError::Read(_) => ("Read", None),
+            LinalgError::Write(_) => ("Write", None),
+            LinalgError::NotPositiveDefinite { source, .. } => {
+                ("NotPositiveDefinite", source.as_ref())
+            }
+            LinalgError::Singular { source, .. } => ("Singular", source.as_ref()),
+            LinalgError::RankDeficient { .. } => ("RankDeficient", None),
+            LinalgError::Argument(_) => ("Argument", None),
+            LinalgError::NotFinite { source, .. } => ("NotFinite", source.as_ref()),
+            LinalgError::Overflow { source, .. } => ("Overflow", source.as_ref()),
+            LinalgError::NotConverged { .. } => ("NotConverged", None),
+            LinalgError::Run(error) => return fmt::Debug::fmt(error, f),
+        };
+        let mut told = f.debug_struct(variant);
+        told.field("text", &self.to_string());
+        if let Some(index) = self.index() {
+            told.field("index", &index);
+        }
+        if let Some(task) = run.and_then(|run| run.task()) {
+            told.field("task", &task);
+        }
+        if let Some(rank) = run.and_then(|run| run.rank()) {
+            told.field("rank", &rank.0);
+        }
+        told.finish()
+    }
+}
+
 impl std::error::Error for LinalgError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -594,6 +632,38 @@ mod tests {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             assert_eq!(source, has_source.then(|| error.to_string()));
         }
+    }
+
+    /// The text stood there twice, in a body three times, and of a singular matrix not at all.
+    #[test]
+    fn an_error_that_is_returned_says_its_text_once_with_index_and_task() {
+        let factored = |entries: [[f64; 2]; 2]| {
+            let entry = |i: usize, j: usize| entries[i][j];
+            let a = TiledMatrix::from_fn(Layout::general(2, 2, 1)?, entry);
+            lu::factor(&a, &lu::Pivots::new(&a), Backend::Auto, &Inline)
+        };
+        let definite = || {
+            let entry = |i: usize, j: usize| [[1.0, 2.0], [2.0, 3.0]][i][j];
+            let a = TiledMatrix::from_fn(Layout::lower(2, 1)?, entry);
+            cholesky::factor(&a, Backend::Auto, &Inline)
+        };
+        let singular = factored([[1.0, 1.0], [1.0, 1.0]]).unwrap_err();
+        let shown = format!("{singular:?}");
+        let begins = format!("Singular {{ text: \"{singular}\", index: 2, task: ");
+        assert!(shown.starts_with(&begins), "{shown}");
+
+        let text = "matrix is not positive definite: pivot 2 is -1e0 (must be > 0)";
+        let beside = "index: 2, task: \"Potrf { k: 1 }\" }";
+        let found = definite().unwrap_err();
+        let shown = format!("NotPositiveDefinite {{ text: \"{text}\", {beside}");
+        assert_eq!(format!("{found:?}"), shown);
+        let inside = |_| definite().map(drop).map_err(TaskError::from);
+        let passed_on = run(&Independent::new("inside", 1, inside), &Inline).unwrap_err();
+        assert_eq!(passed_on.to_string(), format!("{text} (task 0)"));
+        let shown = format!("{passed_on:?}");
+        assert_eq!(shown.matches(text).count(), 1, "{shown}");
+        let source = format!("source: NotPositiveDefinite {{ text: …, {beside} }}");
+        assert!(shown.ends_with(&source), "{shown}");
     }
 
     #[test]

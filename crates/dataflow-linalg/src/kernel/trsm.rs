@@ -243,12 +243,7 @@ fn solve<T: Scalar>(
 
 /// Rows and columns of the block of A by which the unknowns `k` count in the equations of `i`.
 #[inline]
-fn coupling(
-    side: Side,
-    op: Op,
-    i: Range<usize>,
-    k: Range<usize>,
-) -> (Range<usize>, Range<usize>) {
+fn coupling(side: Side, op: Op, i: Range<usize>, k: Range<usize>) -> (Range<usize>, Range<usize>) {
     match (side, op) {
         (Side::Left, Op::NoTranspose) | (Side::Right, Op::Transpose | Op::ConjTranspose) => (i, k),
         (Side::Right, Op::NoTranspose) | (Side::Left, Op::Transpose | Op::ConjTranspose) => (k, i),
