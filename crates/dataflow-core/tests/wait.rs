@@ -1,4 +1,5 @@
-//! A program that waits for a datum: what it sees, what it runs meanwhile, and when it is told nothing.
+//! A program that waits for a datum: what it sees, what it runs meanwhile, and when it is told nothing. And
+//! what is said of a test that waits for ever.
 
 mod specimen;
 
@@ -9,8 +10,9 @@ use dataflow_core::sequence::{
     Handle, Scope, TaskWindow, commute, read, reduce, scope, scope_inside, write,
 };
 use dataflow_core::{TaskError, run, space::Independent};
-use specimen::within;
+use specimen::{within, within_limit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -288,4 +290,29 @@ fn a_body_s_panic_in_a_wait_of_a_program_that_unwinds_is_one_error() {
         assert!(error.to_string().contains("panicked: body"), "{error}");
         assert_eq!(told.into_inner(), 1, "the wait answers `None`");
     }
+}
+
+#[test]
+#[ignore = "run by the test below, in a process that it ends"]
+fn a_test_that_hangs() {
+    let (_kept, never) = channel::<()>();
+    within_limit(
+        Duration::from_millis(10),
+        || "who waits for ever".into(),
+        || never.recv(),
+    )
+    .unwrap();
+}
+
+/// The harness captured the message, which went with the process: a run of twenty tests ended by a signal,
+/// and nobody was told which of them had hung.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn a_test_that_hangs_ends_its_process_and_is_named_though_the_harness_captures() {
+    let own = std::env::current_exe().unwrap();
+    let arguments = ["--exact", "a_test_that_hangs", "--ignored"];
+    let ended = Command::new(own).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{ended:?}");
+    assert!(said.contains("error: hangs: who waits for ever"), "{said}");
 }

@@ -17,7 +17,7 @@ pub mod wavefront;
 pub use cholesky::Cholesky;
 pub use mixed::Mixed;
 pub use mutant::{Mutant, Mutation, Twist, mutations, tried};
-pub use watchdog::within;
+pub use watchdog::{within, within_limit};
 pub use wavefront::Wavefront;
 
 use dataflow_core::port::{Block, Head, Wire};
