@@ -536,18 +536,18 @@ impl fmt::Debug for Error {
             told.field("index", &index);
         }
         if let Some(source) = &self.source {
-            told.field("source", &Beside(&**source, &self.message));
+            told.field("source", &SaidBeside(&**source, &self.message));
         }
         told.finish()
     }
 }
 
 /// An error beside a text: what of it is that text, word for word, is not said again.
-struct Beside<'e>(&'e Foreign, &'e str);
+struct SaidBeside<'e>(&'e Foreign, &'e str);
 
-impl fmt::Debug for Beside<'_> {
+impl fmt::Debug for SaidBeside<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Beside(error, text) = self;
+        let SaidBeside(error, text) = self;
         let shown = match f.alternate() {
             true => format!("{error:#?}"),
             false => format!("{error:?}"),

@@ -9,7 +9,7 @@ use syn::{Error, Result};
 
 /// Refuses `*b = …` of a new `b`: the compiler would say no more than that a slot cannot be dereferenced.
 pub fn expect_put(new: &Ident, body: &TokenStream) -> Result<()> {
-    let mut uses = Uses::default();
+    let mut uses = NameUses::default();
     uses.read(new, body.clone());
     match uses.assigned.filter(|_| !uses.other) {
         None => Ok(()),
@@ -24,14 +24,14 @@ pub fn expect_put(new: &Ident, body: &TokenStream) -> Result<()> {
 
 /// How a body uses a name.
 #[derive(Default)]
-struct Uses {
+struct NameUses {
     /// Where it is first assigned to, by `*name = …` or `*name += …`.
     assigned: Option<Ident>,
     /// Whether it stands elsewhere than in `*name` and `name.method(…)`: there it may be bound anew.
     other: bool,
 }
 
-impl Uses {
+impl NameUses {
     fn read(&mut self, name: &Ident, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (at, token) in tokens.iter().enumerate() {

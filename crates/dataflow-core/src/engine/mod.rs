@@ -143,10 +143,11 @@ pub fn run_inside<S: TaskSpace>(space: &S, on: &dyn Executor) -> Result<Report, 
 /// # Errors
 /// As [`run`], the same on every rank; [`Kind::ParametersDiffer`] if the ranks' spaces do, or the
 /// types of their data, [`Kind::NestedRun`] if another run across ranks is open on this one; [`Kind::WrongSettings`]
-/// if the courier has no ranks or more than 2³² − 1; [`Kind::RankLost`] if one is silent, [`Kind::Malformed`]. After these last two the ranks make no run together any more, unless a datum
-/// was not as long as it [said](Wire::size) or a rank had no room for it, and a slot of a
-/// [`Store`](crate::data::Store) may be empty at first: if its datum was being sent, it comes home when the
-/// transport lets go of it, at the latest when the messengers of both ranks are gone. What MPI never lets go
+/// if the courier has no ranks or more than 2³² − 1; [`Kind::RankLost`] if one is silent, [`Kind::Malformed`].
+/// After these last two the ranks make no run together any more, unless a datum was not as long as it
+/// [said](Wire::size) or a rank had no room for it, and a slot of a [`Store`](crate::data::Store) may be empty
+/// at first: if its datum was being sent, it comes home when the transport lets go of it, at the latest when
+/// the messengers of both ranks are gone. What MPI never lets go
 /// does not come home.
 pub fn run_across<S: TaskSpace<Datum: Wire>>(
     space: &S,
