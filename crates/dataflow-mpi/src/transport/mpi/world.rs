@@ -12,10 +12,15 @@ use std::fmt;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// How often ranks that have come to the end look for the others.
 const LOOK: Duration = Duration::from_micros(200);
+
+/// What a launcher has to read the last words in: MPICH's reads no more once it hears that the job is to
+/// end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// For all that this process knows the others still compute: they are waited for without limit.
 const FOREVER: Duration = Duration::MAX;
@@ -26,8 +31,8 @@ static RESTING: Mutex<Option<MpiWorld>> = Mutex::new(None);
 /// MPI, initialised here or before, and the ranks of a communicator.
 ///
 /// To be [ended](MpiWorld::end), or to [rest](MpiWorld::rest) until it is begun again. A world that is dropped
-/// instead, by a panic for example, ends all ranks of the job at once: those that wait for this one would
-/// wait for ever.
+/// instead, by a panic for example, ends all ranks of the job a fifth of a second later: those that wait for
+/// this one would wait for ever.
 ///
 /// # Threads
 /// MPI must allow calls from any thread, one at a time (`MPI_THREAD_SERIALIZED`). A program that calls it
@@ -263,6 +268,7 @@ impl Drop for MpiWorld {
         if let Some(universe) = self.universe.take() {
             std::mem::forget(universe);
             std::io::stdout().flush().ok(); // the last words
+            thread::sleep(LAST_WORDS);
             abort(1);
         }
     }
