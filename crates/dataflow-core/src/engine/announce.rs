@@ -109,8 +109,9 @@ impl<'a, T> Roots<'a, T> {
     ) -> Pulled {
         let mut roots = match roots.try_lock() {
             Ok(roots) => roots,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Pulled::ByAnother,
+            // Or another has looked, and the space has panicked: that worker stops the run, and what the space
+            // would say next is not why.
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => return Pulled::ByAnother,
         };
         let roots = &mut *roots;
         let Some(rest) = &mut roots.rest else {
@@ -152,6 +153,8 @@ impl<T> Drop for Roots<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::foreign::caught;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const N_ROOTS: u64 = 10_000;
     const N_WORKERS: usize = 3;
@@ -204,6 +207,25 @@ mod tests {
             let largest = chunks.iter().map(Vec::len).max();
             assert!(chunks[0].len() == 1 && largest == Some(LARGEST_CHUNK));
         }
+    }
+
+    /// Another was told of the root behind the one that was missing.
+    #[test]
+    fn a_space_that_has_panicked_is_asked_for_no_further_roots() {
+        let asked = AtomicU64::new(0);
+        let list = (0..N_ROOTS).inspect(|root| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            assert!(*root < 1, "no root {root}");
+        });
+        let (roots, ledger) = (
+            Mutex::new(Roots::new(|| list)),
+            Ledger::new(N_WORKERS, N_ROOTS, false),
+        );
+        let pull = || Roots::pull(&roots, &ledger, |_| false, &mut Chunk::new());
+        assert_eq!(pull(), Pulled::Some);
+        assert_eq!(caught(pull), Err("no root 1".into()));
+        assert_eq!([pull(), pull()], [Pulled::ByAnother; 2]);
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 
     /// A hundred long chains of many tasks, on hundreds of workers, would run on a few.
