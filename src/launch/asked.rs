@@ -41,7 +41,7 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many ranks [`launch`] runs on: as many as a launcher has started, or as were asked for.
+    /// How many ranks [`launch`](crate::launch()) runs on: as many as a launcher has started, or as were asked for.
     ///
     /// # Errors
     /// If the environment contradicts itself, or what was asked for.

@@ -16,7 +16,7 @@ use asked::nobody;
 use dataflow_core::Error;
 use dataflow_mpi::transport;
 use dataflow_mpi::transport::local::{self, Local};
-use page::Page;
+use page::LaunchPage;
 use processes::over_sockets;
 use threads::as_threads;
 use under_mpi::under_mpi;
@@ -108,7 +108,7 @@ pub fn launch<R: Send, E: From<Error> + Send>(
     if asked == 0 {
         return Err(nobody().into());
     }
-    let (page, settings) = Page::wanted(settings)?;
+    let (page, settings) = LaunchPage::wanted(settings)?;
     let program = page.left_by(program);
     match settings.chosen()? {
         Transport::Local if asked == 1 => program(&settings.build()?),
@@ -159,7 +159,7 @@ pub fn launch_over<R: Send, E: From<Error> + Send>(
     program: impl Fn(&Runtime) -> Result<R, E> + Sync,
 ) -> Result<R, E> {
     in_their_order(&transports)?;
-    let (page, settings) = Page::wanted(settings)?;
+    let (page, settings) = LaunchPage::wanted(settings)?;
     let program = page.left_by(program);
     as_threads(&settings, Transport::Own, transports, &program)
 }

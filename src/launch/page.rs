@@ -8,16 +8,16 @@ use dataflow_core::trace::Tracer;
 use std::path::{Path, PathBuf};
 
 /// The page that the environment wants of a launch, if it does; then its settings get a trace.
-pub(super) struct Page(Option<PathBuf>);
+pub(super) struct LaunchPage(Option<PathBuf>);
 
-impl Page {
+impl LaunchPage {
     pub fn wanted(settings: RuntimeBuilder) -> Result<(Self, RuntimeBuilder), Error> {
         let page = settings.page()?;
         let settings = match page {
             Some(_) => settings.trace(TRACE_ROOM),
             None => settings,
         };
-        Ok((Page(page), settings))
+        Ok((LaunchPage(page), settings))
     }
 
     /// The program, which leaves the page when it has ended.

@@ -81,7 +81,7 @@ pub(super) fn fault<T>(text: String) -> Result<T, Contradiction> {
 /// to each slot one datum at most; that `roots` and `count` are right; and that there is no cycle. Which
 /// version is brought back is the space's affair: a task may change a copy that nobody else gets. Tasks on
 /// ranks beyond these are found by the edges that lead there, or if the space
-/// [says](Description::ranks) to how many ranks it deals them out.
+/// [says](super::Description::ranks) to how many ranks it deals them out.
 ///
 /// # Errors
 /// The first contradiction found; or that the space panicked, and about which task it was asked; or that
