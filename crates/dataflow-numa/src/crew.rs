@@ -217,6 +217,21 @@ impl Crew {
 pub(crate) mod tests {
     use super::*;
     use crate::topology::{Core, NumaNode};
+    use dataflow_core::TaskError;
+    use dataflow_core::space::Independent;
+
+    /// What such a task does.
+    pub type Body<'a> = dyn Fn(u64) -> Result<(), TaskError> + Sync + 'a;
+
+    /// Tasks with a body behind a pointer: each type of bodies would have an engine compiled.
+    pub fn tasks<'a>(n_tasks: u64, body: &'a Body<'a>) -> Independent<&'a Body<'a>> {
+        Independent::new("tasks", n_tasks, body)
+    }
+
+    /// The body of a task of which nothing is asked.
+    pub fn nothing(_: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
 
     /// A machine of NUMA nodes with so many cores each, and a matrix of distances.
     pub fn machine(cores: &[usize], distance: impl Fn(usize, usize) -> u32) -> Topology {

@@ -461,8 +461,8 @@ impl Drop for AbortIfUnwound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crew::tests::tasks;
     use dataflow_core::sequence::{scope, write};
-    use dataflow_core::space::Independent;
     use std::sync::{Mutex, Weak};
     use std::thread::yield_now;
     use std::time::{Duration, Instant};
@@ -537,11 +537,11 @@ mod tests {
         };
         assert!(until(&|| sleeps() == 2), "both sleep before");
         // One worker runs it; the other finds nothing to do.
-        let job = Independent::new("long", 1, |_| {
+        let long = |_| {
             assert!(until(&|| sleeps() > 2), "nobody falls asleep");
             Ok(())
-        });
-        dataflow_core::run(&job, &on).unwrap();
+        };
+        dataflow_core::run(&tasks(1, &long), &on).unwrap();
         let is_gone = || on.job.lock().unwrap().upgrade().is_none();
         assert!(until(&is_gone), "somebody holds the job");
     }
@@ -551,10 +551,9 @@ mod tests {
     fn a_job_that_is_over_is_on_offer_no_more() {
         let workers = Workers::builder().n_workers(2).build().unwrap();
         for fails in [false, true] {
-            let job = Independent::new("any", 100, |_| {
-                if fails { Err("as told".into()) } else { Ok(()) }
-            });
-            assert_eq!(dataflow_core::run(&job, &workers).is_err(), fails);
+            let body = |_| if fails { Err("as told".into()) } else { Ok(()) };
+            let ran = dataflow_core::run(&tasks(100, &body), &workers);
+            assert_eq!(ran.is_err(), fails);
             assert_eq!(workers.pool.offers().len(), 0);
             let nested = scope(&workers, |s| {
                 let n = s.handle(0);

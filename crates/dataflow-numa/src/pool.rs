@@ -234,14 +234,13 @@ impl OfferedJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crew::tests::in_a_row;
+    use crate::crew::tests::{in_a_row, nothing, tasks};
     use crate::place::Bind;
     use crate::policy::Reach;
     use crate::sleep::Risen;
     use dataflow_core::error::Error;
     use dataflow_core::port::{Arrival, Context, Courier, Executor, Inbox, Inline, Line, Parcel};
     use dataflow_core::rank::Rank;
-    use dataflow_core::space::Independent;
     use dataflow_core::wire::{Failure, Terms, WireName};
 
     /// Mail woke nobody if the sleepers were on another NUMA node than the first: the ward of the
@@ -334,7 +333,7 @@ mod tests {
             Pool::new(&topology, places, Policy::default(), false),
             &other,
         );
-        let job = Independent::new("any", 1, |_| Ok(()));
+        let job = tasks(1, &nothing);
         let run = dataflow_core::run_across(&job, &Context::new(&looks).across(&other));
         run.expect_err("the parcel is of no task");
     }
@@ -361,7 +360,7 @@ mod tests {
         let topology = in_a_row(&[1]);
         let places = Bind::None.places(&topology, 1);
         let offers = Offers(Pool::new(&topology, places, Policy::default(), false));
-        let job = Independent::new("any", 1, |_| Ok(()));
+        let job = tasks(1, &nothing);
         dataflow_core::run(&job, &offers).unwrap();
     }
 }

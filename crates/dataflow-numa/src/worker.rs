@@ -218,13 +218,13 @@ impl<'p> Worker<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crew::tests::{nothing, tasks};
     use crate::place::Bind;
     use crate::policy::{Crew, Policy, Ready, ReadyQueue, Scheduler};
     use crate::queue::Backlog;
     use crate::sync::held;
     use crate::topology::Topology;
     use dataflow_core::port::{Executor, Inline, Job};
-    use dataflow_core::space::Independent;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, OnceLock, Weak};
     use std::thread;
@@ -253,7 +253,7 @@ mod tests {
         let topology = Topology::flat(&[0, 1]);
         let places = Bind::None.places(&topology, 2);
         let probe = Probe(Pool::new(&topology, places, Policy::default(), false));
-        let job = Independent::new("any", 10, |_| Ok(()));
+        let job = tasks(10, &nothing);
         assert_eq!(dataflow_core::run(&job, &probe).unwrap().tasks, 10);
     }
 
@@ -289,7 +289,7 @@ mod tests {
         }
 
         fn run(&self) {
-            let job = Independent::new("any", 10, |_| Ok(()));
+            let job = tasks(10, &nothing);
             assert_eq!(dataflow_core::run(&job, self).unwrap().tasks, 10);
         }
     }
@@ -462,7 +462,7 @@ mod tests {
         let policy = Policy::custom(Arc::new(onlooker.clone()));
         let probe = Probe(Arc::new(Pool::new(&topology, places, policy, false)));
         onlooker.pool.get_or_init(|| Arc::downgrade(&probe.0));
-        let job = Independent::new("any", 1, |_| Ok(()));
+        let job = tasks(1, &nothing);
         dataflow_core::run(&job, &probe).unwrap();
         assert_eq!(*held(&onlooker.seen), [("asked", true), ("dropped", true)]);
     }
@@ -498,7 +498,7 @@ mod tests {
         let topology = Topology::flat(&[0]);
         let places = Bind::None.places(&topology, 1);
         let probe = Probe(Pool::new(&topology, places, Policy::default(), false));
-        let job = Independent::new("panics", 10, |_| panic!("as told"));
+        let job = tasks(10, &|_| panic!("as told"));
         dataflow_core::run(&job, &probe).unwrap_err();
     }
 }

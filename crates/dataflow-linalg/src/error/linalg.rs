@@ -536,21 +536,25 @@ mod tests {
     use crate::scalar::Precision;
     use crate::{cholesky, lu};
     use dataflow_core::port::Inline;
-    use dataflow_core::run;
     use dataflow_core::space::Independent;
+    use dataflow_core::{Report, run};
     use ndarray::array;
+
+    /// One task with this body, behind a pointer: each type of bodies would have an engine compiled.
+    fn run_one(body: &(dyn Fn() -> Result<(), TaskError> + Sync)) -> Result<Report, Error> {
+        run(&Independent::new("one", 1, |_| body()), &Inline)
+    }
 
     /// What a failing body becomes on its way through a run.
     fn through_a_run(error: impl Fn() -> TaskError + Sync, rows: usize) -> LinalgError {
-        let failing = Independent::new("failing", 1, |_| Err(error()));
-        LinalgError::of_run(run(&failing, &Inline).unwrap_err(), rows, None)
+        let failed = run_one(&|| Err(error()));
+        LinalgError::of_run(failed.unwrap_err(), rows, None)
     }
 
     #[test]
     fn a_graph_of_ones_own_and_a_factorisation_have_one_type_of_errors() {
         fn both() -> Result<(), LinalgError> {
-            let failing = |_| Err(TaskError::new("of_its_own", "it fails"));
-            run(&Independent::new("failing", 1, failing), &Inline)?;
+            run_one(&|| Err(TaskError::new("of_its_own", "it fails")))?;
             Ok(())
         }
         let error = both().unwrap_err();
@@ -657,8 +661,8 @@ mod tests {
         let found = definite().unwrap_err();
         let shown = format!("NotPositiveDefinite {{ text: \"{text}\", {beside}");
         assert_eq!(format!("{found:?}"), shown);
-        let inside = |_| definite().map(drop).map_err(TaskError::from);
-        let passed_on = run(&Independent::new("inside", 1, inside), &Inline).unwrap_err();
+        let inside = || definite().map(drop).map_err(TaskError::from);
+        let passed_on = run_one(&inside).unwrap_err();
         assert_eq!(passed_on.to_string(), format!("{text} (task 0)"));
         let shown = format!("{passed_on:?}");
         assert_eq!(shown.matches(text).count(), 1, "{shown}");

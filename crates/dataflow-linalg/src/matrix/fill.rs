@@ -125,15 +125,20 @@ impl<T: Scalar> TiledMatrix<T> {
         on: &dyn Executor,
     ) -> Result<Self, Error> {
         let made = TiledMatrix::beside(layout, memory, entries, on).map(|(made, _)| made);
-        let fault = made.as_ref().err();
-        let tell = |_| fault.map_or(Ok(()), |fault| Err(fault.clone().into()));
-        let n_ranks = u32::try_from(on.courier().n_ranks()).unwrap_or(u32::MAX); // the run refuses more
-        let told = Independent::new("filled", n_ranks.into(), tell).across(n_ranks);
-        if n_ranks > 1 {
-            run_across(&told, on)?;
-        }
+        tell_all(made.as_ref().err(), on)?;
         made
     }
+}
+
+/// What went wrong on one rank, if anything, becomes an error of all.
+fn tell_all(fault: Option<&Error>, on: &dyn Executor) -> Result<(), Error> {
+    let n_ranks = u32::try_from(on.courier().n_ranks()).unwrap_or(u32::MAX); // the run refuses more
+    if n_ranks == 1 {
+        return Ok(());
+    }
+    let tell = |_| fault.map_or(Ok(()), |fault| Err(fault.clone().into()));
+    let told = Independent::new("filled", n_ranks.into(), tell).across(n_ranks);
+    run_across(&told, on).map(drop)
 }
 
 impl FillTask {

@@ -1,11 +1,10 @@
 //! Policies compared on machines like those of the paper that proposed them.
 
 use super::*;
-use crate::crew::tests::machine;
+use crate::crew::tests::{machine, nothing, tasks};
 use crate::place::Bind;
 use dataflow_core::port::Inline;
 use dataflow_core::prelude::*;
-use dataflow_core::space::Independent;
 use dataflow_core::task_names;
 use dataflow_core::trace::Slice;
 
@@ -406,12 +405,12 @@ fn of_inputs_of_one_size_the_first_or_the_last_counts_wherever_it_comes_from() {
 
 #[test]
 fn a_body_may_simulate() {
-    let simulations = Independent::new("simulations", 2, |_| {
+    let simulation = |_| {
         let (policy, machine) = (Policy::default(), boards());
         simulated(&policy, &machine, 4, 4, &costs())?;
         Ok(())
-    });
-    let ran = dataflow_core::run(&simulations, &dataflow_core::port::Inline).unwrap();
+    };
+    let ran = dataflow_core::run(&tasks(2, &simulation), &Inline).unwrap();
     assert_eq!(ran.tasks, 2);
 }
 
@@ -627,7 +626,7 @@ fn wrong_costs_and_missing_workers_are_errors_that_say_what_is_allowed() {
 #[test]
 fn more_workers_than_a_run_has_room_for_are_refused() {
     let machine = Topology::flat(&[0]);
-    let tasks = Independent::new("tasks", 40_000, |_| Ok(()));
+    let tasks = tasks(40_000, &nothing);
     let run = |n_workers| {
         let places = Bind::None.places(&machine, n_workers);
         let costs = Costs {
@@ -772,13 +771,12 @@ fn a_task_of_a_class_that_is_not_described_is_named() {
 /// The thread did not know any more that it was inside of a body, whose next run waited for itself.
 #[test]
 fn a_simulation_that_unwinds_gives_the_thread_its_state_back() {
-    let runs = Independent::new("body", 1, |_| {
+    let body = |_| {
         let unwinds = || aside(|| -> () { panic!("in the midst of it") });
         assert!(std::panic::catch_unwind(unwinds).is_err());
-        let inner = Independent::new("inner", 1, |_| Ok(()));
-        let refused = dataflow_core::run(&inner, &Inline).unwrap_err();
+        let refused = dataflow_core::run(&tasks(1, &nothing), &Inline).unwrap_err();
         assert_eq!(refused.kind(), Kind::NestedRun);
         Ok(())
-    });
-    dataflow_core::run(&runs, &Inline).unwrap();
+    };
+    dataflow_core::run(&tasks(1, &body), &Inline).unwrap();
 }
