@@ -24,7 +24,7 @@ impl LentLane<'_> {
     fn puts(&self) {
         self.exchanges();
         if self.for_roots {
-            held(self.resting).of(self.worker()).has_looked = true;
+            held(self.resting).has_looked(self.worker());
         }
     }
 
@@ -86,7 +86,7 @@ impl Lane for LentLane<'_> {
 
     fn waits(&mut self, in_body: bool) -> bool {
         let worker = self.worker();
-        held(self.resting).of(worker).waits = true;
+        held(self.resting).waits(worker);
         self.lane.waits(in_body)
     }
 

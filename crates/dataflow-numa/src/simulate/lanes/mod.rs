@@ -26,7 +26,7 @@ use crate::sync::held;
 use crate::topology::Topology;
 use dataflow_core::port::{Lane, Word};
 use lent::LentLane;
-use resting::{Begins, Resting, looked_in_vain};
+use resting::{Begins, Resting, SinceAsked, looked_in_vain};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -258,16 +258,16 @@ impl Lanes {
         };
         let before = self.resting().asks(worker);
         let is_wanted = is_wanted || self.has_in_hand(worker);
-        if before.is_told && before.rests && !before.has_looked && !is_wanted {
+        if before.rests && before.since_asked == SinceAsked::WasTold && !is_wanted {
             // If that is now, then after all that was to happen now.
             return Rest::Sleeps(before.looks_at.map(|at| at.saturating_sub(now)));
         }
+        let has_looked = before.since_asked == SinceAsked::HasLooked;
         let is_time = before.looks_at.is_some_and(|at| at <= now);
-        let looks_again = before.rests && !before.has_looked && is_time;
         if is_time {
             self.resting().of(worker).looks_at = None;
         }
-        if is_wanted || looks_again {
+        if is_wanted || (is_time && before.rests && !has_looked) {
             return comes(&mut self.resting());
         }
         // Also one that was called for mail which another has taken in meanwhile.
@@ -275,7 +275,7 @@ impl Lanes {
             self.lies_down(worker, now);
         }
         // A user's queue is as it was when the others looked, if nothing was exchanged.
-        if before.has_looked && (before.has_exchanged || !self.is_custom()) {
+        if has_looked && (before.has_exchanged || !self.is_custom()) {
             let mut others = |woken| {
                 if woken != worker {
                     wake(woken)

@@ -25,22 +25,38 @@ pub(super) struct RestingWorker {
     pub rests: bool,
     /// Which rest of all is its last.
     since: u64,
+    occupation: Occupation,
+    pub since_asked: SinceAsked,
     /// When it looks again by itself.
     pub looks_at: Option<Duration>,
-    /// Whether it has been inside, and looked or queued something, since it last asked what to do.
-    pub has_looked: bool,
-    /// Whether it begins what it was woken for: then all others have just been asked.
-    pub was_called: bool,
-    /// Whether it has a task, in hand or begun.
-    is_busy: bool,
-    /// Whether time passes for it because it waits inside for others.
-    pub waits: bool,
     /// How often it has resolved to look again by itself since it had a task.
     pub looks: u32,
+    /// Whether it begins what it was woken for: then all others have just been asked.
+    pub was_called: bool,
     /// Whether it has got or queued a task since it last rested or waited.
     pub has_exchanged: bool,
-    /// Whether it was only woken to be told when to look again.
-    pub is_told: bool,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Occupation {
+    #[default]
+    Nothing,
+    /// It has a task, in hand or begun.
+    Task,
+    /// Time is about to pass for it because it waits inside for others.
+    Waits,
+}
+
+/// What a worker has done since it last asked what to do; the last that is true.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SinceAsked {
+    #[default]
+    Nothing,
+    /// It was only woken to be told when to look again.
+    WasTold,
+    /// It has been inside, and looked or queued something.
+    HasLooked,
 }
 
 /// For whom time is about to pass.
@@ -98,7 +114,7 @@ impl Resting {
         self.for_mail = self.for_mail.filter(|&called| called != worker);
         let for_roots = is_first && self.sleepers[worker].rests;
         if !for_roots {
-            self.sleepers[worker].has_looked = true;
+            self.has_looked(worker);
             self.gets_up(worker, node);
         }
         for_roots
@@ -106,7 +122,7 @@ impl Resting {
 
     /// It has begun a task, or waits.
     pub fn begins(&mut self, worker: usize, node: usize) -> Begins {
-        let waits = std::mem::take(&mut self.sleepers[worker].waits);
+        let waits = self.sleepers[worker].occupation == Occupation::Waits;
         self.is_busy(worker, !waits);
         self.gets_up(worker, node);
         let sleeper = &mut self.sleepers[worker];
@@ -131,7 +147,8 @@ impl Resting {
                 Some(at) => now + remainder(at - now, round),
                 None => now.saturating_add(round),
             };
-            (sleeper.looks_at, sleeper.is_told) = (Some(looks_at), true);
+            sleeper.looks_at = Some(looks_at);
+            sleeper.since_asked = sleeper.since_asked.max(SinceAsked::WasTold);
             told.push(worker);
         }
         told.sort_by_key(|&worker| self.sleepers[worker].since);
@@ -140,19 +157,37 @@ impl Resting {
 
     /// Whether it has a task, in hand or begun.
     pub fn is_busy(&mut self, worker: usize, is_so: bool) {
-        let was_so = std::mem::replace(&mut self.sleepers[worker].is_busy, is_so);
-        self.n_busy = self.n_busy + usize::from(is_so) - usize::from(was_so);
-        if is_so {
-            self.in_vain = 0;
-            self.sleepers[worker].looks = 0;
+        match is_so {
+            true => {
+                self.does(worker, Occupation::Task);
+                self.in_vain = 0;
+                self.sleepers[worker].looks = 0;
+            }
+            false => self.does(worker, Occupation::Nothing),
         }
+    }
+
+    /// It waits inside for others, and time is about to pass.
+    pub fn waits(&mut self, worker: usize) {
+        self.does(worker, Occupation::Waits);
+    }
+
+    fn does(&mut self, worker: usize, now: Occupation) {
+        let before = std::mem::replace(&mut self.sleepers[worker].occupation, now);
+        let is_busy = |occupation| usize::from(occupation == Occupation::Task);
+        self.n_busy = self.n_busy + is_busy(now) - is_busy(before);
+    }
+
+    /// It has looked or queued something.
+    pub fn has_looked(&mut self, worker: usize) {
+        self.sleepers[worker].since_asked = SinceAsked::HasLooked;
     }
 
     /// It asks what to do: how it was before.
     pub fn asks(&mut self, worker: usize) -> RestingWorker {
         let sleeper = &mut self.sleepers[worker];
         let before = *sleeper;
-        (sleeper.has_looked, sleeper.has_exchanged, sleeper.is_told) = (false, false, false);
+        (sleeper.since_asked, sleeper.has_exchanged) = (SinceAsked::Nothing, false);
         before
     }
 
