@@ -103,8 +103,11 @@ pub(crate) fn heap() -> Arc<dyn Memory> {
 }
 
 /// A small tile as the only one of a matrix.
-pub(crate) fn in_one_tile<T: Scalar>(tile: Tile<T>) -> Result<TiledMatrix<T>, LinalgError> {
-    let layout = Layout::general(tile.rows(), tile.cols(), SMALL)?;
+pub(crate) fn in_one_tile<T: Scalar>(
+    layout: Result<Layout, LayoutError>,
+    tile: Tile<T>,
+) -> Result<TiledMatrix<T>, LinalgError> {
+    let layout = layout?;
     let matrix = TiledMatrix::vacant(layout, heap());
     if layout.n_slots() > 0 {
         // There is a slot: the matrix is not empty.

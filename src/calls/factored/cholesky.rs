@@ -4,11 +4,10 @@
 use super::steps::{self, AUTO, alike};
 use crate::calls::copy::copy;
 use crate::calls::site::{
-    SMALL, Site, array, array_of, array_of_hermitian, expect_rows, finite, heap, is_small,
-    of_columns,
+    SMALL, Site, array, array_of, array_of_hermitian, expect_rows, finite, heap, in_one_tile,
+    is_small, of_columns,
 };
 use crate::calls::site::{expect_square, expect_square_tiles};
-use dataflow_core::data::Version;
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::{Backend, Op, trsm_left};
@@ -36,24 +35,21 @@ use std::fmt;
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
 pub struct CholeskyFactor<T: Scalar> {
-    l: TiledMatrix<T>,
-    /// ‖A‖₁
-    norm: f64,
+    kept: KeptCholesky<T>,
 }
 
 impl<T: Scalar> CholeskyFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
         expect_square(a.dim())?;
         if is_small(a.dim()) {
-            let tile = whole::tile_of(a.dim(), &NdarrayEntries(a), &heap());
-            let norm = whole::one_norm_of_hermitian(&tile);
-            let l = in_one_tile(a.nrows(), &factor_at_once(a)?)?;
-            return Ok(CholeskyFactor { l, norm });
+            let kept = KeptCholesky::at_once(a)?;
+            return Ok(CholeskyFactor { kept });
         }
         let (site, l) = tiles_of(a)?;
         let norm = steps::one_norm(&l, site.on())?;
         let l = factored(l, &site)?;
-        Ok(CholeskyFactor { l, norm })
+        let kept = KeptCholesky { l, norm };
+        Ok(CholeskyFactor { kept })
     }
 
     /// X with A·X = B, for a vector or the columns of a matrix. 2n² operations for each column.
@@ -78,7 +74,7 @@ impl<T: Scalar> CholeskyFactor<T> {
         &self,
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        of_columns(b, |b| solved(&self.l, b))
+        of_columns(b, |b| solved(&self.kept.l, b))
     }
 
     /// A⁻¹. 2n³/3 operations and a copy of L; for A⁻¹·B take [`solve`](Self::solve).
@@ -96,8 +92,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        let site = Site::beside(&self.l, 0)?;
-        let inverse = site.tiles(Ok(*self.l.layout()), &self.l)?;
+        let site = Site::beside(&self.kept.l, 0)?;
+        let inverse = site.tiles(Ok(*self.kept.l.layout()), &self.kept.l)?;
         steps::invert_with_cholesky(&inverse, site.on())?;
         finite(array_of_hermitian(&inverse, &site)?)
     }
@@ -119,8 +115,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        let site = Site::beside(&self.l, 0)?;
-        Ok(steps::determinant(&self.l, site.on())?.of_square())
+        let site = Site::beside(&self.kept.l, 0)?;
+        self.kept.determinant(site.on())
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁, estimated from below, rarely by more than a factor 3: a
@@ -140,8 +136,8 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        let site = Site::beside(&self.l, 1)?;
-        cholesky::condition(&self.l, self.norm, AUTO, site.on())
+        let site = Site::beside(&self.kept.l, 1)?;
+        self.kept.condition(site.on())
     }
 
     /// L itself, zeros above the diagonal.
@@ -156,15 +152,13 @@ impl<T: Scalar> CholeskyFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn l(&self) -> Array2<T> {
-        array(&self.l)
+        array(&self.kept.l)
     }
 }
 
 impl<T: Scalar> fmt::Debug for CholeskyFactor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CholeskyFactor")
-            .field("l", &self.l)
-            .finish_non_exhaustive()
+        self.kept.show("CholeskyFactor", f)
     }
 }
 
@@ -187,8 +181,7 @@ impl<T: Scalar> fmt::Debug for CholeskyFactor<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TiledCholeskyFactor<'r, T: Scalar> {
-    l: TiledMatrix<T>,
-    norm: f64,
+    kept: KeptCholesky<T>,
     on: &'r dyn Executor,
 }
 
@@ -204,7 +197,8 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
         };
         let norm = steps::one_norm(&l, on)?;
         cholesky::factor(&l, AUTO, on)?;
-        Ok(TiledCholeskyFactor { l, norm, on })
+        let kept = KeptCholesky { l, norm };
+        Ok(TiledCholeskyFactor { kept, on })
     }
 
     /// X with A·X = B. 2n² operations for each column; copies B.
@@ -246,7 +240,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve_into(&self, b: TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        let solve = cholesky::substitution(&self.l, &b, AUTO)?;
+        let solve = cholesky::substitution(&self.kept.l, &b, AUTO)?;
         steps::solve_finite(&b, self.on, || solve.run(self.on))?;
         Ok(b)
     }
@@ -268,7 +262,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        let inverse = copy(&self.l, *self.l.layout(), self.on)?;
+        let inverse = copy(&self.kept.l, *self.kept.l.layout(), self.on)?;
         steps::invert_with_cholesky(&inverse, self.on)?;
         steps::expect_finite(&inverse, self.on)?;
         Ok(inverse)
@@ -293,7 +287,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        Ok(steps::determinant(&self.l, self.on)?.of_square())
+        self.kept.determinant(self.on)
     }
 
     /// The condition, as [`CholeskyFactor::condition`]; the same on every rank.
@@ -313,7 +307,7 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        cholesky::condition(&self.l, self.norm, AUTO, self.on)
+        self.kept.condition(self.on)
     }
 
     /// L, stored as [`Structure::Lower`].
@@ -329,13 +323,42 @@ impl<'r, T: Scalar> TiledCholeskyFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn l(&self) -> &TiledMatrix<T> {
-        &self.l
+        &self.kept.l
     }
 }
 
 impl<T: Scalar> fmt::Debug for TiledCholeskyFactor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TiledCholeskyFactor")
+        self.kept.show("TiledCholeskyFactor", f)
+    }
+}
+
+/// What is kept, of an array or of a matrix in tiles.
+struct KeptCholesky<T: Scalar> {
+    l: TiledMatrix<T>,
+    /// ‖A‖₁
+    norm: f64,
+}
+
+impl<T: Scalar> KeptCholesky<T> {
+    /// Of a small array, without a graph.
+    fn at_once(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
+        let tile = whole::tile_of(a.dim(), &NdarrayEntries(a), &heap());
+        let norm = whole::one_norm_of_hermitian(&tile);
+        let l = l_in_one_tile(a)?;
+        Ok(KeptCholesky { l, norm })
+    }
+
+    fn determinant(&self, on: &dyn Executor) -> Result<Determinant, LinalgError> {
+        Ok(steps::determinant(&self.l, on)?.of_square())
+    }
+
+    fn condition(&self, on: &dyn Executor) -> Result<f64, LinalgError> {
+        cholesky::condition(&self.l, self.norm, AUTO, on)
+    }
+
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
             .field("l", &self.l)
             .finish_non_exhaustive()
     }
@@ -361,7 +384,7 @@ pub(crate) fn solved_definite<T: Scalar>(
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {
     if is_small(a.dim()) {
-        return solved(&in_one_tile(a.nrows(), &factor_at_once(a)?)?, b);
+        return solved(&l_in_one_tile(a)?, b);
     }
     let (site, l) = tiles_of(a)?;
     let x = site.general(b)?;
@@ -447,17 +470,12 @@ pub(crate) fn factor_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Vec<T>, 
     whole::factor_definite(a.nrows(), &NdarrayEntries(a))
 }
 
-/// A small L as the only tile of a matrix.
-fn in_one_tile<T: Scalar>(n: usize, l: &[T]) -> Result<TiledMatrix<T>, LinalgError> {
-    let layout = Layout::lower(n, SMALL)?;
-    let matrix = TiledMatrix::vacant(layout, heap());
-    if n > 0 {
-        let mut tile = Tile::new(n, n, Format::ColumnMajor, matrix.memory());
-        tile.as_mut_slice().copy_from_slice(l);
-        // There is a slot: the matrix is not empty.
-        let _ = matrix.store().put(0, Version::new(tile));
-    }
-    Ok(matrix)
+/// The same as the only tile of a matrix.
+fn l_in_one_tile<T: Scalar>(a: ArrayView2<'_, T>) -> Result<TiledMatrix<T>, LinalgError> {
+    let (n, l) = (a.nrows(), factor_at_once(a)?);
+    let mut tile = Tile::new(n, n, Format::ColumnMajor, &heap());
+    tile.as_mut_slice().copy_from_slice(&l);
+    in_one_tile(Layout::lower(n, SMALL), tile)
 }
 
 /// X of L·Lᴴ·X = B, both small: no graph for two calls of a kernel.

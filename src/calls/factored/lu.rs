@@ -3,14 +3,14 @@
 use super::steps::{self, AUTO};
 use crate::calls::copy::copy;
 use crate::calls::site::{
-    Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
+    SMALL, Site, array, array_of, expect_rows, finite, heap, in_one_tile, is_small, of_columns,
 };
 use crate::calls::site::{expect_square, expect_square_tiles};
 use dataflow_core::port::Executor;
 use dataflow_linalg::determinant::Determinant;
 use dataflow_linalg::kernel::Op;
-use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::matrix::convert::NdarrayEntries;
+use dataflow_linalg::matrix::{Layout, TiledMatrix};
 use dataflow_linalg::scalar::Scalar;
 use dataflow_linalg::{LinalgError, lu, whole};
 use ndarray::{Array, Array2, ArrayBase, ArrayView2, Data, Dimension, ShapeBuilder};
@@ -599,7 +599,7 @@ impl<T: Scalar> Factors<T> {
     /// Of what was factored without a graph, on the heap: one tile.
     fn of_whole(lu: whole::Lu<T>) -> Result<Self, LinalgError> {
         let (tile, swaps) = lu.into_parts();
-        let lu = in_one_tile(tile)?;
+        let lu = in_one_tile(Layout::general(tile.rows(), tile.cols(), SMALL), tile)?;
         let pivots = lu::Pivots::of_rows(&lu, &swaps)?;
         Ok(Factors { lu, pivots })
     }

@@ -6,6 +6,10 @@
 //! bits of the calls in one go ([`Dense`](crate::Dense), [`Tiled`](crate::Tiled)), which are made of
 //! the same steps.
 //!
+//! # A file
+//! Each has the factor of an array, that of a matrix in tiles, and what both keep (`KeptCholesky`, `KeptLu`,
+//! `KeptQr`); then what calls in one go take of the same steps.
+//!
 //! # Elsewhere
 //! In place, with a backend and a tree of one's choice, watched: [`linalg`](crate::linalg).
 

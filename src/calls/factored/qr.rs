@@ -7,7 +7,7 @@
 use super::steps::{self, AUTO, alike, options};
 use crate::calls::copy::copy;
 use crate::calls::site::{
-    Site, array, array_of, expect_rows, expect_square, finite, heap, in_one_tile, is_small,
+    SMALL, Site, array, array_of, expect_rows, expect_square, finite, heap, in_one_tile, is_small,
     of_columns,
 };
 use dataflow_core::port::Executor;
@@ -41,19 +41,19 @@ use std::sync::OnceLock;
 /// # Ok::<(), dataflow::linalg::LinalgError>(())
 /// ```
 pub struct QrFactor<T: Scalar> {
-    factors: Orthogonal<T>,
+    kept: KeptQr<T>,
 }
 
 impl<T: Scalar> QrFactor<T> {
     pub(crate) fn new(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
         let (m, n) = a.dim();
         if is_small(a.dim()) {
-            let factors = Orthogonal::at_once(a)?;
-            return Ok(QrFactor { factors });
+            let kept = KeptQr::at_once(a)?;
+            return Ok(QrFactor { kept });
         }
         let site = Site::with_order(m.max(n), qr::default_tile_order::<T>(m, n))?;
-        let factors = Orthogonal::new(site.general(a)?, site.on())?;
-        Ok(QrFactor { factors })
+        let kept = KeptQr::new(site.general(a)?, site.on())?;
+        Ok(QrFactor { kept })
     }
 
     /// The X that makes ‖B − A·X‖₂ least, for a vector or the columns of a matrix; the shortest of all
@@ -90,15 +90,15 @@ impl<T: Scalar> QrFactor<T> {
 
     /// Solves for the columns of an array.
     pub(crate) fn solved(&self, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-        expect_rows(b.dim(), self.factors.n_equations())?;
+        expect_rows(b.dim(), self.kept.n_equations())?;
         if is_small(b.dim())
-            && let Some(x) = self.factors.least_squares_at_once(b)
+            && let Some(x) = self.kept.least_squares_at_once(b)
         {
             return x;
         }
-        let site = Site::beside(&self.factors.a, b.ncols())?;
+        let site = Site::beside(&self.kept.a, b.ncols())?;
         let b = site.general(b)?;
-        Ok(array(&self.factors.least_squares(&b, site.on())?))
+        Ok(array(&self.kept.least_squares(&b, site.on())?))
     }
 
     /// X with A·X = B for a square A: what least squares answer, at twice the operations of
@@ -120,7 +120,7 @@ impl<T: Scalar> QrFactor<T> {
         &self,
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError> {
-        self.factors.expect_square()?;
+        self.kept.expect_square()?;
         self.least_squares(b)
     }
 
@@ -141,8 +141,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn inverse(&self) -> Result<Array2<T>, LinalgError> {
-        self.factors.expect_square()?;
-        let n = self.factors.n_equations();
+        self.kept.expect_square()?;
+        let n = self.kept.n_equations();
         let identity = Array2::from_shape_fn((n, n).f(), |(i, j)| of_identity(i, j));
         self.solved(identity.view())
     }
@@ -165,8 +165,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        let site = Site::beside(&self.factors.a, 0)?;
-        self.factors.determinant(site.on())
+        let site = Site::beside(&self.kept.a, 0)?;
+        self.kept.determinant(site.on())
     }
 
     /// The condition κ₁(A) = ‖A‖₁·‖A⁻¹‖₁ of a square A, estimated as
@@ -188,8 +188,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        let site = Site::beside(&self.factors.a, 1)?;
-        self.factors.condition(site.on())
+        let site = Site::beside(&self.kept.a, 1)?;
+        self.kept.condition(site.on())
     }
 
     /// Qᴴ·B of a matrix with at least as many rows as columns, with all m columns of Q: its first n rows
@@ -219,9 +219,9 @@ impl<T: Scalar> QrFactor<T> {
         b: &ArrayBase<S, D>,
     ) -> Result<Array<T, D>, LinalgError> {
         of_columns(b, |b| {
-            let site = Site::beside(&self.factors.a, b.ncols())?;
+            let site = Site::beside(&self.kept.a, b.ncols())?;
             let b = site.general(b)?;
-            self.factors.q_adjoint_times(&b, site.on())?;
+            self.kept.q_adjoint_times(&b, site.on())?;
             Ok(array(&b))
         })
     }
@@ -245,8 +245,8 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn q(&self) -> Result<Array2<T>, LinalgError> {
-        let site = Site::beside(&self.factors.a, 0)?;
-        Ok(array(&self.factors.q(site.on())?))
+        let site = Site::beside(&self.kept.a, 0)?;
+        Ok(array(&self.kept.q(site.on())?))
     }
 
     /// R of a matrix with at least as many rows as columns: n × n, with zeros below the diagonal.
@@ -264,14 +264,14 @@ impl<T: Scalar> QrFactor<T> {
     /// # Ok::<(), dataflow::linalg::LinalgError>(())
     /// ```
     pub fn r(&self) -> Result<Array2<T>, LinalgError> {
-        let site = Site::beside(&self.factors.a, 0)?;
-        Ok(array(&self.factors.r(site.on())?))
+        let site = Site::beside(&self.kept.a, 0)?;
+        Ok(array(&self.kept.r(site.on())?))
     }
 }
 
 impl<T: Scalar> fmt::Debug for QrFactor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.factors.show("QrFactor", f)
+        self.kept.show("QrFactor", f)
     }
 }
 
@@ -296,14 +296,14 @@ impl<T: Scalar> fmt::Debug for QrFactor<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TiledQrFactor<'r, T: Scalar> {
-    factors: Orthogonal<T>,
+    kept: KeptQr<T>,
     on: &'r dyn Executor,
 }
 
 impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     pub(crate) fn new(a: TiledMatrix<T>, on: &'r dyn Executor) -> Result<Self, LinalgError> {
-        let factors = Orthogonal::new(a, on)?;
-        Ok(TiledQrFactor { factors, on })
+        let kept = KeptQr::new(a, on)?;
+        Ok(TiledQrFactor { kept, on })
     }
 
     /// The X that makes ‖B − A·X‖₂ least, the shortest of all solutions if A has more columns than
@@ -326,7 +326,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// ```
     pub fn least_squares(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         let b = copy(b, *b.layout(), self.on)?;
-        self.factors.least_squares(&b, self.on)
+        self.kept.least_squares(&b, self.on)
     }
 
     /// X with A·X = B for a square A, as [`QrFactor::solve`]; copies B.
@@ -347,7 +347,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn solve(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.expect_square()?;
+        self.kept.expect_square()?;
         self.least_squares(b)
     }
 
@@ -368,11 +368,11 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn inverse(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.expect_square()?;
-        let a = &self.factors.a;
+        self.kept.expect_square()?;
+        let a = &self.kept.a;
         let identity = TiledMatrix::beside(*a.layout(), a.memory(), &of_identity, self.on);
         let (identity, _) = identity.map_err(LinalgError::Run)?;
-        self.factors.least_squares(&identity, self.on)
+        self.kept.least_squares(&identity, self.on)
     }
 
     /// The determinant of a square A, the same on every rank; n logarithms, and over ranks two messages from
@@ -393,7 +393,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn determinant(&self) -> Result<Determinant, LinalgError> {
-        self.factors.determinant(self.on)
+        self.kept.determinant(self.on)
     }
 
     /// The condition of a square A, as [`QrFactor::condition`]; the same on every rank.
@@ -412,7 +412,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn condition(&self) -> Result<f64, LinalgError> {
-        self.factors.condition(self.on)
+        self.kept.condition(self.on)
     }
 
     /// Qᴴ·B, as [`QrFactor::q_adjoint_times`]; copies B.
@@ -435,7 +435,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// ```
     pub fn q_adjoint_times(&self, b: &TiledMatrix<T>) -> Result<TiledMatrix<T>, LinalgError> {
         let b = copy(b, *b.layout(), self.on)?;
-        self.factors.q_adjoint_times(&b, self.on)?;
+        self.kept.q_adjoint_times(&b, self.on)?;
         Ok(b)
     }
 
@@ -456,7 +456,7 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn q(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.q(self.on)
+        self.kept.q(self.on)
     }
 
     /// R, as [`QrFactor::r`]; spread like A.
@@ -475,43 +475,18 @@ impl<'r, T: Scalar> TiledQrFactor<'r, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn r(&self) -> Result<TiledMatrix<T>, LinalgError> {
-        self.factors.r(self.on)
+        self.kept.r(self.on)
     }
 }
 
 impl<T: Scalar> fmt::Debug for TiledQrFactor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.factors.show("TiledQrFactor", f)
+        self.kept.show("TiledQrFactor", f)
     }
 }
 
-/// Entry (i, j) of I.
-fn of_identity<T: Scalar>(i: usize, j: usize) -> T {
-    if i == j { T::one() } else { T::zero() }
-}
-
-/// Q and R of a small array, without a graph.
-pub(crate) fn qr_at_once<T: Scalar>(
-    a: ArrayView2<'_, T>,
-) -> Result<(Array2<T>, Array2<T>), LinalgError> {
-    let (m, n) = a.dim();
-    let (k, qr) = (m.min(n), whole::Qr::of((m, n), &NdarrayEntries(a))?);
-    let r = finite(array_of((k, n), qr.r()))?;
-    Ok((finite(array_of((m, k), qr.q()))?, r))
-}
-
-/// The nearest, or the shortest, solution for a small A and a small B, without a graph.
-pub(crate) fn least_squares_at_once<T: Scalar>(
-    a: ArrayView2<'_, T>,
-    b: ArrayView2<'_, T>,
-) -> Result<Array2<T>, LinalgError> {
-    let (of_a, of_b) = (NdarrayEntries(a), NdarrayEntries(b));
-    let x = whole::least_squares(a.dim(), &of_a, b.ncols(), &of_b)?;
-    Ok(array_of((a.ncols(), b.ncols()), x))
-}
-
 /// R with reflectors, of A or of Aᴴ.
-struct Orthogonal<T: Scalar> {
+struct KeptQr<T: Scalar> {
     a: TiledMatrix<T>,
     q: qr::Reflectors<T>,
     /// Whether it is Aᴴ that was factored.
@@ -522,7 +497,7 @@ struct Orthogonal<T: Scalar> {
     full_rank: OnceLock<Result<(), LinalgError>>,
 }
 
-impl<T: Scalar> Orthogonal<T> {
+impl<T: Scalar> KeptQr<T> {
     fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
         a.scan(on)?;
         let is_square = a.rows() == a.cols();
@@ -534,7 +509,7 @@ impl<T: Scalar> Orthogonal<T> {
             false => a,
         };
         let q = steps::factor_by_qr(&a, on)?;
-        Ok(Orthogonal {
+        Ok(KeptQr {
             a,
             q,
             is_adjoint,
@@ -553,9 +528,9 @@ impl<T: Scalar> Orthogonal<T> {
             false => tile,
         };
         let (r, v, t) = whole::Qr::of_tile(tile).into_parts();
-        let a = in_one_tile(r)?;
+        let a = in_one_tile(Layout::general(r.rows(), r.cols(), SMALL), r)?;
         let q = qr::Reflectors::of_tile(a.layout(), options(&a), (v, t))?;
-        Ok(Orthogonal {
+        Ok(KeptQr {
             a,
             q,
             is_adjoint,
@@ -681,4 +656,29 @@ impl<T: Scalar> Orthogonal<T> {
             .field("options", &options(&self.a))
             .finish_non_exhaustive()
     }
+}
+
+/// Entry (i, j) of I.
+fn of_identity<T: Scalar>(i: usize, j: usize) -> T {
+    if i == j { T::one() } else { T::zero() }
+}
+
+/// Q and R of a small array, without a graph.
+pub(crate) fn qr_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+) -> Result<(Array2<T>, Array2<T>), LinalgError> {
+    let (m, n) = a.dim();
+    let (k, qr) = (m.min(n), whole::Qr::of((m, n), &NdarrayEntries(a))?);
+    let r = finite(array_of((k, n), qr.r()))?;
+    Ok((finite(array_of((m, k), qr.q()))?, r))
+}
+
+/// The nearest, or the shortest, solution for a small A and a small B, without a graph.
+pub(crate) fn least_squares_at_once<T: Scalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Result<Array2<T>, LinalgError> {
+    let (of_a, of_b) = (NdarrayEntries(a), NdarrayEntries(b));
+    let x = whole::least_squares(a.dim(), &of_a, b.ncols(), &of_b)?;
+    Ok(array_of((a.ncols(), b.ncols()), x))
 }
