@@ -2,7 +2,6 @@
 
 use super::{Runtime, Transport};
 use dataflow_core::Error;
-use dataflow_core::port::Executor;
 use dataflow_core::trace::Tracer;
 use dataflow_mpi::start::Seat;
 use dataflow_mpi::transport;
@@ -158,18 +157,7 @@ impl RuntimeBuilder {
                 "the transport {other:?} (a rank alone is built; dataflow::launch takes a transport)"
             )));
         }
-        let workers = start(self.workers())?;
-        Ok(Runtime {
-            messenger: None,
-            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
-            workers,
-            transport: Transport::Local,
-            n_ranks_here: 1,
-            tracer: self.tracer.as_ref().map(Tracer::another),
-            skews: Mutex::default(),
-            has_cores: true,
-            other_failed: AtomicBool::new(false),
-        })
+        Ok(self.alone(start(self.workers())?))
     }
 
     /// Starts one rank of several over a transport of your own, which says which rank it is and of how
@@ -208,27 +196,37 @@ impl RuntimeBuilder {
         // What a launcher says of itself is in `local`: a part of the part would be too little.
         let machine = Topology::discover_whole().map_err(wrong)?;
         let (part, room) = divide(machine, share::granted().as_deref(), local.into());
-        let workers = start(self.workers().topology(part))?;
-        let n_workers = workers.n_workers();
+        let alone = self.alone(start(self.workers().topology(part))?);
+        let n_workers = alone.n_threads();
         let has_cores = room.has_cores(n_workers);
         let messages = dataflow_mpi::Settings {
             drive: self.drive.unwrap_or_else(|| room.drive(n_workers)),
             spin: self.polls_for(has_cores),
             ..self.communication()
         };
-        let memory = Arc::new(HugePages::on(workers.topology(), self.placing));
-        let messenger = Messenger::new(carrier, messages, Machine::new(), memory.clone())?;
+        let messenger = Messenger::new(carrier, messages, Machine::new(), alone.memory())?;
         Ok(Runtime {
             messenger: Some(messenger),
-            workers,
-            memory,
             transport,
             n_ranks_here: room.n_ranks,
+            has_cores,
+            ..alone
+        })
+    }
+
+    /// The runtime that these workers make, with a memory of its own and no other ranks.
+    fn alone(&self, workers: Workers) -> Runtime {
+        Runtime {
+            messenger: None,
+            memory: Arc::new(HugePages::on(workers.topology(), self.placing)),
+            workers,
+            transport: Transport::Local,
+            n_ranks_here: 1,
             tracer: self.tracer.as_ref().map(Tracer::another),
             skews: Mutex::default(),
-            has_cores,
+            has_cores: true,
             other_failed: AtomicBool::new(false),
-        })
+        }
     }
 
     /// The settings of communication, but for who moves messages.
