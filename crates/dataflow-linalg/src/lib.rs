@@ -42,9 +42,6 @@ pub mod refine;
 pub mod weight;
 pub mod whole;
 
-#[cfg(test)]
-mod scales;
-
 pub use error::{Given, LinalgError};
 pub use scalar::{c32, c64};
 // Crates of which types stand in what is public here.

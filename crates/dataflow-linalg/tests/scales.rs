@@ -1,4 +1,4 @@
-//! Tests at the ends of the range of numbers: factors, solutions and checks of matrices around 10⁻³¹⁰
+//! Scales: at the ends of the range of numbers, factors, solutions and checks of matrices around 10⁻³¹⁰
 //! and 10³⁰⁰, beside values that were computed once in exact fractions.
 //!
 //! # Law
@@ -6,20 +6,20 @@
 //! such scales does so because nothing on the way overflows, divides by a reciprocal that does, or
 //! compares with what has underflowed.
 
-use crate::cholesky;
-use crate::condition::inverse_norm;
-use crate::error::LinalgError;
-use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
-use crate::lu::{self, Pivots};
-use crate::matrix::check::solve_backward_error;
-use crate::matrix::generate::{Hilbert, PositiveDefinite, Random};
-use crate::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
-use crate::product::{Operand, residual};
-use crate::qr::{self, Options, least_squares};
-use crate::refine::{self, FallbackCause, Refinement};
-use crate::scalar::{Scalar, c32, c64};
-use crate::whole;
 use dataflow_core::port::{Heap, Inline, Memory};
+use dataflow_linalg::LinalgError;
+use dataflow_linalg::cholesky;
+use dataflow_linalg::condition::inverse_norm;
+use dataflow_linalg::kernel::{Backend, Diagonal, Op, Side, Triangle, trsm_op};
+use dataflow_linalg::lu::{self, Pivots};
+use dataflow_linalg::matrix::check::solve_backward_error;
+use dataflow_linalg::matrix::generate::{Hilbert, PositiveDefinite, Random};
+use dataflow_linalg::matrix::{Entries, Format, Layout, Structure, Tile, TiledMatrix};
+use dataflow_linalg::product::{Operand, residual};
+use dataflow_linalg::qr::{self, Options, least_squares};
+use dataflow_linalg::refine::{self, FallbackCause, Refinement};
+use dataflow_linalg::scalar::{Scalar, c32, c64};
+use dataflow_linalg::whole;
 use std::sync::Arc;
 
 const BACKEND: Backend = Backend::Faer;
