@@ -8,7 +8,7 @@ use super::Run;
 use super::stall::look_at_tasks;
 use crate::data::{RunNumber, Store};
 use crate::error::{Error, Kind};
-use crate::space::{Asked, Description, HomeInputs, HomeSlot, Mode, TaskName, TaskSpace};
+use crate::space::{Description, HomeInputs, HomeSlot, Mode, NamedSpace, TaskName, TaskSpace};
 use crate::sync::held;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -69,7 +69,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     pub(super) fn why_empty(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
         let slot = HomeSlot::of(store, index);
-        let space: &dyn Asked<S::Task> = self.space;
+        let space: &dyn NamedSpace<S::Task> = self.space;
         let (mut taker, mut putter) = (None, None);
         look_at_tasks(space, self.rank, &mut |other| {
             if other != task {
@@ -109,7 +109,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     #[cold]
     pub(super) fn put_twice(&self, task: S::Task, store: &Store<S::Datum>, index: usize) -> String {
         let slot = HomeSlot::of(store, index);
-        let space: &dyn Asked<S::Task> = self.space;
+        let space: &dyn NamedSpace<S::Task> = self.space;
         let mut found = None;
         look_at_tasks(space, self.rank, &mut |other| {
             let puts = || space.ends(other).put.iter().any(|(_, home)| *home == slot);

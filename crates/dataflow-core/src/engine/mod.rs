@@ -50,7 +50,7 @@ use crate::error::{Error, Kind};
 use crate::foreign::{Later, caught, shown};
 use crate::port::{Courier, Executor, Failure, Line, Wire};
 use crate::rank::Rank;
-use crate::space::{Asked, Description, TaskName, TaskSpace, verify_if_asked};
+use crate::space::{Description, NamedSpace, TaskName, TaskSpace, verify_if_asked};
 use crate::sync::{AtomicU64, SpinLock};
 use dense::DenseRecords;
 use drive::LeftVisit;
@@ -259,7 +259,7 @@ fn agree(
 /// What a space says before it runs: its description, and how many tasks are a rank's; it is verified
 /// before, if that is asked for. One that panics has neither: its name says so to other ranks.
 fn ask<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     n_ranks: u32,
     rank: Rank,
 ) -> (Description, Result<u64, Error>) {

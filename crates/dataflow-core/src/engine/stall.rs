@@ -6,7 +6,7 @@ use crate::error::{Error, Kind};
 use crate::foreign::caught;
 use crate::rank::Rank;
 use crate::space::{
-    Asked, CountedInputs, Description, FEW, TaskName, TaskSpace, in_order, misplaced,
+    CountedInputs, Description, FEW, NamedSpace, TaskName, TaskSpace, in_order, misplaced,
     wrong_in_small,
 };
 use crate::sync::Ordering;
@@ -28,7 +28,7 @@ pub(super) fn mark(task: impl TaskName) -> u64 {
 
 /// Looks at the tasks of a rank until one is the guilty one.
 pub(super) fn look_at_tasks<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     on: Rank,
     is_guilty: &mut dyn FnMut(T) -> bool,
 ) {
@@ -103,7 +103,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
         let n_fed = self.dense.n_fed_from(count as usize);
         let (mut n_listed, mut left) = (0, count);
         if n_fed > 0 {
-            let space: &dyn Asked<S::Task> = self.space;
+            let space: &dyn NamedSpace<S::Task> = self.space;
             space.each_task(self.rank, &mut |task| {
                 let index = self.number(task);
                 let index = index.filter(|&index| index as u64 >= count);
@@ -140,7 +140,7 @@ impl<'a, S: TaskSpace> Run<'a, S> {
     /// The sum of the marks of the tasks that are listed, so many at most.
     fn listed(&self, count: u64) -> u64 {
         let (mut sum, mut left) = (0_u64, count);
-        let space: &dyn Asked<S::Task> = self.space;
+        let space: &dyn NamedSpace<S::Task> = self.space;
         space.each_task(self.rank, &mut |task| {
             if left == 0 {
                 return ControlFlow::Break(());
@@ -200,7 +200,7 @@ impl Had {
 
 /// A rank on which not all has run that was counted, or too much.
 struct Stalled<'r, T> {
-    space: &'r dyn Asked<T>,
+    space: &'r dyn NamedSpace<T>,
     about: &'r Description,
     rank: Rank,
     n_ranks: u32,
@@ -306,7 +306,7 @@ impl<T: TaskName> Stalled<'_, T> {
 }
 
 /// If the first task that a rank lists is not placed there: what is said of it.
-fn strayed<T: TaskName>(space: &dyn Asked<T>, on: Rank) -> Option<String> {
+fn strayed<T: TaskName>(space: &dyn NamedSpace<T>, on: Rank) -> Option<String> {
     let mut listed = None;
     space.each_task(on, &mut |task| {
         listed = Some(task);

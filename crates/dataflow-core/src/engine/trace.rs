@@ -5,7 +5,7 @@ use super::guard::is_inside;
 use crate::foreign::caught;
 use crate::port::Executor;
 use crate::rank::Rank;
-use crate::space::{Asked, TaskName, TaskSpace};
+use crate::space::{NamedSpace, TaskName, TaskSpace};
 use crate::trace::{Mailed, Named, TracedRun, Track, is_wide};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) fn close<S: TaskSpace>(opened: Option<Arc<TracedRun>>, space: &S, ran
     }
 }
 
-fn close_asked<T: TaskName>(opened: &TracedRun, space: &dyn Asked<T>, rank: Rank) {
+fn close_asked<T: TaskName>(opened: &TracedRun, space: &dyn NamedSpace<T>, rank: Rank) {
     let named = Named::of(space, rank, opened.any(is_wide));
     opened.close(named.told(), &mut |task, hear| named.inputs(task, hear));
 }

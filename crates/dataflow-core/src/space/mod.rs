@@ -5,8 +5,6 @@
 //! derived. The graph is never stored: the engine asks for a task's inputs when one of them arrives, and for
 //! its successors when it has run.
 
-mod asked;
-mod behind;
 mod collect;
 pub mod counts;
 mod describe;
@@ -14,13 +12,12 @@ mod edges;
 mod erased;
 mod flows;
 mod independent;
-mod joints;
 mod loops;
 mod name;
+mod named;
 mod verify;
 mod walk;
 
-pub(crate) use asked::{Asked, HomeSlot};
 pub use collect::{Collect, CollectTask};
 pub use describe::{Class, ClassBuilder, Description, Flow, Mode};
 #[doc(hidden)]
@@ -37,6 +34,7 @@ pub(crate) use name::in_order;
 pub use name::{
     Number, Spelling, pack_parameters, unpack_class, unpack_parameters, wire_parameters,
 };
+pub(crate) use named::{HomeSlot, NamedSpace};
 #[doc(hidden)]
 pub use verify::is_verify_asked;
 pub use verify::{Contradiction, verify};

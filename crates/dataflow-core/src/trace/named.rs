@@ -3,7 +3,7 @@
 use super::TaskNumber;
 use super::tracer::{Feeds, Told};
 use crate::rank::Rank;
-use crate::space::{Asked, FEW, Number, TaskName};
+use crate::space::{FEW, NamedSpace, Number, TaskName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -42,7 +42,7 @@ fn told(parameters: &[(String, String)]) -> Vec<(String, String)> {
 
 /// A space, and its wide names.
 pub(crate) struct Named<'s, T> {
-    space: &'s dyn Asked<T>,
+    space: &'s dyn NamedSpace<T>,
     names: Vec<T>,
     places: NamePlaces,
 }
@@ -70,7 +70,7 @@ impl NamePlaces {
 impl<'s, T: TaskName> Named<'s, T> {
     /// Asks for all names of a rank, if some of those that ran are wide: for as many as are counted, since a
     /// list may have no end.
-    pub fn of(space: &'s dyn Asked<T>, rank: Rank, some_are_wide: bool) -> Self {
+    pub fn of(space: &'s dyn NamedSpace<T>, rank: Rank, some_are_wide: bool) -> Self {
         let (mut names, mut places) = (Vec::new(), NamePlaces::default());
         if some_are_wide {
             let mut left = space.counted(rank).max(FEW);

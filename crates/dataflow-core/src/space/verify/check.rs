@@ -2,7 +2,7 @@
 
 use super::{Contradiction, fault};
 use crate::rank::Rank;
-use crate::space::asked::{HomeSlot, TaskEdges};
+use crate::space::named::{HomeSlot, TaskEdges};
 use crate::space::{Class, Description, Mode};
 use crate::words::counted;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

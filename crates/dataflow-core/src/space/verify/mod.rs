@@ -10,7 +10,7 @@
 mod check;
 mod read;
 
-use super::asked::Asked;
+use super::named::NamedSpace;
 use super::{TaskName, TaskSpace};
 use crate::error::{Error, Kind};
 use crate::foreign::{caught, shown};
@@ -98,7 +98,7 @@ pub fn verify<S: TaskSpace>(space: &S, n_ranks: impl TryInto<u32>) -> Result<(),
 }
 
 /// The text for a task that is listed on a rank where it is not placed; a stalled run uses it too.
-pub(crate) fn misplaced<T: TaskName>(space: &dyn Asked<T>, task: T, on: Rank) -> String {
+pub(crate) fn misplaced<T: TaskName>(space: &dyn NamedSpace<T>, task: T, on: Rank) -> String {
     let placed = space.placed(task);
     let forgotten = match placed {
         Rank(0) => " (has the space a method `rank`? without one all tasks are placed on rank 0)",
@@ -141,7 +141,7 @@ pub fn is_verify_asked() -> Result<bool, Error> {
 
 /// Verifies a space that is about to run, if the environment asks for it and the space is small.
 pub(crate) fn verify_if_asked<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     n_ranks: u32,
 ) -> Result<(), Error> {
     match is_verify_asked()? {
@@ -153,7 +153,7 @@ pub(crate) fn verify_if_asked<T: TaskName>(
 /// What is wrong with a space whose run did not end well, if it is small and something is.
 #[cold]
 pub(crate) fn wrong_in_small<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     n_ranks: u32,
 ) -> Option<Contradiction> {
     if !is_small(space, n_ranks) {
@@ -166,7 +166,7 @@ pub(crate) fn wrong_in_small<T: TaskName>(
 /// The task about which a small space was asked when it panicked in a run, if it panics again with this text.
 #[cold]
 pub(crate) fn asked_in_panic<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     n_ranks: u32,
     text: &str,
 ) -> Option<T> {
@@ -180,12 +180,12 @@ pub(crate) fn asked_in_panic<T: TaskName>(
 }
 
 /// Whether a space lists, and counts, so few tasks that it is looked at for a report.
-fn is_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> bool {
+fn is_small<T: TaskName>(space: &dyn NamedSpace<T>, n_ranks: u32) -> bool {
     n_tasks(space, n_ranks) <= FEW && !lists_more_than(FEW, space, n_ranks)
 }
 
 /// Whether the space lists more tasks than so many, whatever it counts: a list may have no end.
-fn lists_more_than<T: TaskName>(most: u64, space: &dyn Asked<T>, n_ranks: u32) -> bool {
+fn lists_more_than<T: TaskName>(most: u64, space: &dyn NamedSpace<T>, n_ranks: u32) -> bool {
     let mut n_listed = 0;
     for on in (0..n_ranks).map(Rank) {
         space.each_task(on, &mut |_| {
@@ -200,13 +200,13 @@ fn lists_more_than<T: TaskName>(most: u64, space: &dyn Asked<T>, n_ranks: u32) -
 }
 
 /// How many tasks the space counts on all ranks, or the largest number.
-fn n_tasks<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> u64 {
+fn n_tasks<T: TaskName>(space: &dyn NamedSpace<T>, n_ranks: u32) -> u64 {
     let counts = (0..n_ranks).map(|on| space.counted(Rank(on)));
     counts.fold(0, u64::saturating_add)
 }
 
 #[cold]
-fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Error> {
+fn verify_small<T: TaskName>(space: &dyn NamedSpace<T>, n_ranks: u32) -> Result<(), Error> {
     let n_tasks = n_tasks(space, n_ranks);
     if n_tasks > FEW {
         stderr::say(format_args!(
@@ -221,7 +221,7 @@ fn verify_small<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), E
 
 /// Whether a space is right: it is not, if it panics when it is asked. Its tasks are told as the user knows
 /// them.
-fn proved<T: TaskName>(space: &dyn Asked<T>, n_ranks: u32) -> Result<(), Contradiction> {
+fn proved<T: TaskName>(space: &dyn NamedSpace<T>, n_ranks: u32) -> Result<(), Contradiction> {
     let read = told_or_panicked(|asked| read(space, n_ranks, asked));
     let read = read.unwrap_or_else(|(asked, text)| {
         let about = asked.map_or(String::new(), |task| {

@@ -3,8 +3,8 @@
 use super::check::{MetTask, NumberedGraph, RankTold, TaskTold};
 use super::{Contradiction, fault, goes_on, misplaced, most_listed, n_tasks, room_for};
 use crate::rank::Rank;
-use crate::space::asked::{Asked, TaskEdges};
 use crate::space::name::{PACKED_BITS, in_order};
+use crate::space::named::{NamedSpace, TaskEdges};
 use crate::space::{Description, TaskName};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ const NOTED: u64 = u32::MAX as u64;
 
 /// Reads all that a space says; `asked` is the task of which it speaks.
 pub(super) fn read<T: TaskName>(
-    space: &dyn Asked<T>,
+    space: &dyn NamedSpace<T>,
     n_ranks: u32,
     asked: &Cell<Option<T>>,
 ) -> Result<NumberedGraph, Contradiction> {
@@ -48,7 +48,7 @@ pub(super) fn read<T: TaskName>(
 
 /// Gives numbers to tasks, in the order in which they are met.
 struct Numbering<'s, T> {
-    space: &'s dyn Asked<T>,
+    space: &'s dyn NamedSpace<T>,
     asked: &'s Cell<Option<T>>,
     about: Description,
     numbers: HashMap<T, usize>,
@@ -191,7 +191,7 @@ impl<T: TaskName> Numbering<'_, T> {
 }
 
 /// Queues and tables know a task as what its name packs to.
-fn check_name<T: TaskName>(space: &dyn Asked<T>, task: T) -> Result<(), Contradiction> {
+fn check_name<T: TaskName>(space: &dyn NamedSpace<T>, task: T) -> Result<(), Contradiction> {
     match task.pack() {
         Some(packed) if packed >> PACKED_BITS != 0 => fault(format!(
             "{task:?} packs to {packed}, which is not below 2^{PACKED_BITS}"

@@ -5,12 +5,12 @@
 //! changes. Several may take it, the last of them to change it. Where an edge could not order two spaces
 //! (the later changes a slot that the earlier only reads, say) they are refused.
 
-use super::behind::{Behind, Ends, NameVtable, RawName, ShownName, told};
-use super::verify::{goes_on, most_listed};
-use super::{Description, Flow, Mode};
+use super::raw::{Ends, NameVtable, RawName, RawSpace, ShownName, told};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind};
 use crate::rank::Rank;
+use crate::space::verify::{goes_on, most_listed};
+use crate::space::{Description, Flow, Mode};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -56,21 +56,21 @@ pub(super) struct Urgency {
 }
 
 /// A space as it is asked, its names, and what it says of itself.
-pub(super) struct AskedSpace<'a, D: Datum> {
-    space: &'a dyn Behind<D>,
+pub(super) struct DescribedSpace<'a, D: Datum> {
+    space: &'a dyn RawSpace<D>,
     names: &'static NameVtable,
     about: Description,
 }
 
-impl<'a, D: Datum> AskedSpace<'a, D> {
+impl<'a, D: Datum> DescribedSpace<'a, D> {
     /// # Errors
     /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have; those of
     /// a recorded program have as many as it describes.
-    pub fn new(space: &'a dyn Behind<D>, names: &'static NameVtable) -> Result<Self, Error> {
+    pub fn new(space: &'a dyn RawSpace<D>, names: &'static NameVtable) -> Result<Self, Error> {
         let mut about = Description::default();
         space.describe(&mut about);
         match names.is_numbered || about.classes().len() == names.n_classes {
-            true => Ok(AskedSpace {
+            true => Ok(DescribedSpace {
                 space,
                 names,
                 about,
@@ -96,7 +96,7 @@ impl Joints {
     /// than it counts.
     pub fn add<D: Datum>(
         &mut self,
-        spaces: &[AskedSpace<'_, D>],
+        spaces: &[DescribedSpace<'_, D>],
         ranks: Range<u32>,
     ) -> Result<Urgency, Error> {
         let number = spaces.len() - 1;
@@ -174,10 +174,10 @@ fn is_ordered(before: &[Touch], after: &Touch) -> bool {
 type Touching = HashMap<SlotKey, (String, Touch)>;
 
 fn touched<D: Datum>(
-    (number, asked): (usize, &AskedSpace<'_, D>),
+    (number, asked): (usize, &DescribedSpace<'_, D>),
     ranks: Range<u32>,
 ) -> Result<(Touching, Urgency), Error> {
-    let AskedSpace {
+    let DescribedSpace {
         space,
         names,
         about,
@@ -269,11 +269,11 @@ fn out_of_order<D: Datum>(
     (store, (_, index, rank)): (&str, SlotKey),
     before: &[Touch],
     after: &Touch,
-    spaces: &[AskedSpace<'_, D>],
+    spaces: &[DescribedSpace<'_, D>],
 ) -> Error {
     let shown = |touch: &Touch| {
         let task = touch.bringer.or(touch.takers.first().copied());
-        let AskedSpace { space, names, .. } = &spaces[touch.space];
+        let DescribedSpace { space, names, .. } = &spaces[touch.space];
         task.map_or(String::new(), |(task, _)| {
             told(*space, &format!("{:?}", ShownName(task, names)))
         })

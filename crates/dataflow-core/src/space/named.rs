@@ -1,9 +1,13 @@
-//! A space as seen by code that runs once a run, or only when something is wrong.
+//! Named: a space of which only the type of its names is known, for code that runs once a run, or only when
+//! something is wrong.
 //!
 //! # Law
 //! Such code asks through a table of functions, so it is compiled once for all spaces with the same type
 //! of names, not once for each space. The engine itself is compiled for every space, so whatever is
 //! rare should not be part of it.
+//!
+//! # Elsewhere
+//! A space of which only the type of its data is known, to run it: [`erased`](super::erased).
 
 use super::{Description, Inputs, Spelling, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
@@ -16,7 +20,7 @@ use std::ops::ControlFlow;
 pub(crate) type Hear<'h, T> = dyn FnMut(T) -> ControlFlow<()> + 'h;
 
 /// The questions of [`TaskSpace`], each with an answer whose type is the same for every space.
-pub(crate) trait Asked<T> {
+pub(crate) trait NamedSpace<T> {
     fn about(&self) -> Description;
     fn each_task(&self, on: Rank, hear: &mut Hear<'_, T>);
     fn each_root(&self, on: Rank, hear: &mut Hear<'_, T>);
@@ -31,7 +35,7 @@ pub(crate) trait Asked<T> {
     fn told(&self, error: Error) -> Error;
 }
 
-impl<T: TaskName, S: TaskSpace<Task = T>> Asked<T> for S {
+impl<T: TaskName, S: TaskSpace<Task = T>> NamedSpace<T> for S {
     fn about(&self) -> Description {
         Description::of(self)
     }

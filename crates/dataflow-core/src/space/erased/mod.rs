@@ -10,16 +10,17 @@
 //! So each begins wherever those before it have ended, and together they do what one run after another
 //! does, to the last bit.
 
-use super::behind::{
-    Behind, Ends, Listing, NameVtable, Of, OwnScales, RawName, Scales, ShownName, told,
-};
-use super::joints::{AskedSpace, Joints, Urgency};
+mod joints;
+mod raw;
+
 use super::name::{Number, PACKED_BITS, Spell, Spelling, class_bits};
 use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace, is_root};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
 use crate::wire::WireName;
+use joints::{DescribedSpace, Joints, Urgency};
+use raw::{Ends, Listing, NameVtable, Of, OwnScales, RawName, RawSpace, Scales, ShownName, told};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -68,12 +69,12 @@ struct SpacePart<'s, D: Datum> {
 }
 
 enum MaybeOwned<'s, D: Datum> {
-    Lent(&'s (dyn Behind<D> + 's)),
-    Own(Box<dyn Behind<D> + Send + 's>),
+    Lent(&'s (dyn RawSpace<D> + 's)),
+    Own(Box<dyn RawSpace<D> + Send + 's>),
 }
 
 impl<'s, D: Datum> MaybeOwned<'s, D> {
-    fn get(&self) -> &(dyn Behind<D> + 's) {
+    fn get(&self) -> &(dyn RawSpace<D> + 's) {
         match self {
             MaybeOwned::Lent(space) => *space,
             MaybeOwned::Own(space) => &**space,
@@ -237,9 +238,9 @@ impl<'s, D: Datum> Erased<'s, D> {
             parts.extend(space.parts);
         }
         let asked = parts.iter().zip(&names);
-        let asked = asked.map(|(part, names)| AskedSpace::new(part.space.get(), names));
+        let asked = asked.map(|(part, names)| DescribedSpace::new(part.space.get(), names));
         let spaces = asked.collect::<Result<Vec<_>, _>>()?;
-        let classes = spaces.iter().map(AskedSpace::n_classes);
+        let classes = spaces.iter().map(DescribedSpace::n_classes);
         let names: Vec<_> = names.into_iter().zip(classes).collect();
         let widest = names
             .iter()
@@ -266,14 +267,14 @@ impl<'s, D: Datum> Erased<'s, D> {
         &self.parts[usize::from(task.standing.part)]
     }
 
-    fn space(&self, task: AnyName) -> &(dyn Behind<D> + 's) {
+    fn space(&self, task: AnyName) -> &(dyn RawSpace<D> + 's) {
         self.part(task).space.get()
     }
 
     /// The names that spaces list, one space after the other.
     fn listed<'l>(
         &'l self,
-        list: impl Fn(&'l (dyn Behind<D> + 's)) -> Listing<'l> + Send,
+        list: impl Fn(&'l (dyn RawSpace<D> + 's)) -> Listing<'l> + Send,
     ) -> impl Iterator<Item = AnyName> + Send {
         let mut parts = self.parts.iter().enumerate();
         let mut open: Option<(usize, Listing<'_>)> = None;

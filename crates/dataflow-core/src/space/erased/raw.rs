@@ -1,9 +1,12 @@
-//! Behind: a space as it is asked through a pointer, and what its names are then.
+//! Raw: a space of which only the type of its data is known, and its names as numbers.
+//!
+//! # Elsewhere
+//! A space of which only the type of its names is known, to look at it: [`named`](crate::space::named).
 
-use super::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::data::{Datum, Store};
 use crate::error::{Error, Kind, TaskError};
 use crate::rank::Rank;
+use crate::space::{Description, Flows, Inputs, Successors, TaskName, TaskSpace};
 use crate::wire::WireName;
 use std::cmp::Ordering;
 use std::fmt;
@@ -126,8 +129,8 @@ where
     }
 }
 
-/// A space as it is asked through a pointer.
-pub(super) trait Behind<D: Datum>: Sync {
+/// The questions of [`TaskSpace`] that a run asks, with types that are the same for every space with such data.
+pub(super) trait RawSpace<D: Datum>: Sync {
     fn describe(&self, about: &mut Description);
     fn tasks(&self, on: Rank) -> Listing<'_>;
     fn roots(&self, on: Rank) -> Listing<'_>;
@@ -144,7 +147,7 @@ pub(super) trait Behind<D: Datum>: Sync {
 }
 
 /// A text about a space, its tasks told as the user knows them.
-pub(super) fn told<D: Datum>(space: &(impl Behind<D> + ?Sized), text: &str) -> String {
+pub(super) fn told<D: Datum>(space: &(impl RawSpace<D> + ?Sized), text: &str) -> String {
     let error = Error::new(Kind::Contradiction, None, text);
     space.explained(error).message().into()
 }
@@ -170,7 +173,7 @@ pub(super) trait Ends<D: Datum> {
     fn home(&mut self, flow: usize, store: &Store<D>, index: usize);
 }
 
-impl<D: Datum, S: TaskSpace<Datum = D>> Behind<D> for S {
+impl<D: Datum, S: TaskSpace<Datum = D>> RawSpace<D> for S {
     fn describe(&self, about: &mut Description) {
         self.describe(about);
     }
