@@ -167,128 +167,109 @@ impl<E: Into<Box<Foreign>> + 'static> From<E> for TaskError {
     }
 }
 
-/// What kind of failure ended a run.
-///
-/// # Examples
-/// ```
-/// use dataflow_core::port::Inline;
-/// use dataflow_core::{Error, Kind, run, space::Independent};
-///
-/// fn advice(error: &Error) -> &'static str {
-///     match error.kind() {
-///         Kind::TaskFailed => "correct the data",
-///         Kind::RankLost | Kind::Cancelled => "run it again",
-///         _ => "correct the program",
-///     }
-/// }
-///
-/// let failed = run(&Independent::new("fails", 1, |_| Err("no pivot")?), &Inline).unwrap_err();
-/// assert_eq!(advice(&failed), "correct the data");
-/// let panicked = run(&Independent::new("panics", 1, |_| panic!("a bug")), &Inline).unwrap_err();
-/// assert_eq!(advice(&panicked), "correct the program");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A body returned an error; [`Error::name`] is the kind it gave to [`TaskError::new`].
-    TaskFailed,
-    /// A body panicked, or the space or a datum did.
-    TaskPanicked,
-    /// The run was cancelled from outside.
-    Cancelled,
-    /// No task can run, yet not all have: some wait for inputs that no task sends.
-    Stalled,
-    /// More tasks ran than the space's count: an edge leads to a task that is not listed. Or a recorded
-    /// program has more tasks, accesses or data than can be numbered.
-    CountExceeded,
-    /// A task was fed twice through the same flow.
-    FedTwice,
-    /// An edge arrived that the task at its end does not name among its inputs.
-    NotExpected,
-    /// A task ran without the datum that its flow needs.
-    FlowEmpty,
-    /// A task of a sequence accesses one handle twice.
-    AccessedTwice,
-    /// A task of a recorded program writes data of two owners, or of another rank than it was put on.
-    OwnersDiffer,
-    /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
-    HomeEmpty,
-    /// Two tasks put a datum into one slot in a run, or somebody fills by hand the slot of a datum that a run
-    /// has; or a recorded program names one slot by two handles.
-    PutTwice,
-    /// A datum was taken from its slot to be updated, and no task put one there again.
-    NotBroughtBack,
-    /// The space contradicts itself: found before it ran, by `verify` or `DATAFLOW_VERIFY`.
-    Contradiction,
-    /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
-    NoSuchRank,
-    /// A run was begun where none can be: inside a task's body, or across ranks during another such run.
-    NestedRun,
-    /// Runs, scopes and recursions were nested in one another too deep.
-    NestedTooDeep,
-    /// A scheduler of the user's own lost a task, handed one out twice, or panicked; or an executor of the
-    /// user's own let in a worker whose index is too large.
-    SchedulerFailed,
-    /// A task belongs to a class that the space does not describe.
-    NotDescribed,
-    /// Ranks that were to run one space together have different spaces or parameters.
-    ParametersDiffer,
-    /// A rank is silent, or its messages do not arrive.
-    RankLost,
-    /// Ranks repeat a step together, and it failed on another of them, which has the reason.
-    StepFailed,
-    /// What arrived from another rank cannot be understood, or a datum is not as long as it says or has no
-    /// room on the rank that it is for.
-    Malformed,
-    /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
-    /// the program was built without MPI.
-    WrongLauncher,
-    /// MPI was initialised for fewer threads than are needed.
-    MpiThreadLevel,
-    /// The settings of the runtime are not possible: no workers, an unknown name.
-    WrongSettings,
+/// Each kind of failure, once, and its name.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
+        /// What kind of failure ended a run.
+        ///
+        /// # Examples
+        /// ```
+        /// use dataflow_core::port::Inline;
+        /// use dataflow_core::{Error, Kind, run, space::Independent};
+        ///
+        /// fn advice(error: &Error) -> &'static str {
+        ///     match error.kind() {
+        ///         Kind::TaskFailed => "correct the data",
+        ///         Kind::RankLost | Kind::Cancelled => "run it again",
+        ///         _ => "correct the program",
+        ///     }
+        /// }
+        ///
+        /// let failed = run(&Independent::new("fails", 1, |_| Err("no pivot")?), &Inline).unwrap_err();
+        /// assert_eq!(advice(&failed), "correct the data");
+        /// let panicked = run(&Independent::new("panics", 1, |_| panic!("a bug")), &Inline).unwrap_err();
+        /// assert_eq!(advice(&panicked), "correct the program");
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Kind { $($(#[$doc])* $kind),* }
+
+        impl Kind {
+            fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $name),*
+                }
+            }
+
+            /// The kind that has this name; names that bodies have given are of none of them.
+            fn of_name(name: &str) -> Kind {
+                match name {
+                    $($name => Kind::$kind,)*
+                    _ => Kind::TaskFailed,
+                }
+            }
+        }
+    };
 }
 
-const NAMES: [(Kind, &str); 26] = [
-    (Kind::TaskFailed, "task_failed"),
-    (Kind::TaskPanicked, "task_panicked"),
-    (Kind::Cancelled, "cancelled"),
-    (Kind::Stalled, "stalled"),
-    (Kind::CountExceeded, "count_exceeded"),
-    (Kind::FedTwice, "fed_twice"),
-    (Kind::NotExpected, "not_expected"),
-    (Kind::FlowEmpty, "flow_empty"),
-    (Kind::AccessedTwice, "accessed_twice"),
-    (Kind::OwnersDiffer, "owners_differ"),
-    (Kind::HomeEmpty, "home_empty"),
-    (Kind::PutTwice, "put_twice"),
-    (Kind::NotBroughtBack, "not_brought_back"),
-    (Kind::Contradiction, "contradiction"),
-    (Kind::NoSuchRank, "no_such_rank"),
-    (Kind::NestedRun, "nested_run"),
-    (Kind::NestedTooDeep, "nested_too_deep"),
-    (Kind::SchedulerFailed, "scheduler_failed"),
-    (Kind::NotDescribed, "not_described"),
-    (Kind::ParametersDiffer, "parameters_differ"),
-    (Kind::RankLost, "rank_lost"),
-    (Kind::StepFailed, "step_failed"),
-    (Kind::Malformed, "malformed"),
-    (Kind::WrongLauncher, "wrong_launcher"),
-    (Kind::MpiThreadLevel, "mpi_thread_level"),
-    (Kind::WrongSettings, "wrong_settings"),
-];
-
-impl Kind {
-    fn name(self) -> &'static str {
-        let named = NAMES.iter().find(|(kind, _)| *kind == self);
-        named.map_or("failed", |(_, name)| name)
-    }
-
-    /// The kind that has this name.
-    fn of_name(name: &str) -> Kind {
-        let named = NAMES.iter().find(|(_, named)| *named == name);
-        named.map_or(Kind::TaskFailed, |(kind, _)| *kind)
-    }
+kinds! {
+    /// A body returned an error; [`Error::name`] is the kind it gave to [`TaskError::new`].
+    TaskFailed = "task_failed",
+    /// A body panicked, or the space or a datum did.
+    TaskPanicked = "task_panicked",
+    /// The run was cancelled from outside.
+    Cancelled = "cancelled",
+    /// No task can run, yet not all have: some wait for inputs that no task sends.
+    Stalled = "stalled",
+    /// More tasks ran than the space's count: an edge leads to a task that is not listed. Or a recorded
+    /// program has more tasks, accesses or data than can be numbered.
+    CountExceeded = "count_exceeded",
+    /// A task was fed twice through the same flow.
+    FedTwice = "fed_twice",
+    /// An edge arrived that the task at its end does not name among its inputs.
+    NotExpected = "not_expected",
+    /// A task ran without the datum that its flow needs.
+    FlowEmpty = "flow_empty",
+    /// A task of a sequence accesses one handle twice.
+    AccessedTwice = "accessed_twice",
+    /// A task of a recorded program writes data of two owners, or of another rank than it was put on.
+    OwnersDiffer = "owners_differ",
+    /// A store has no such slot, or nothing is in it: not put there, or taken by another task.
+    HomeEmpty = "home_empty",
+    /// Two tasks put a datum into one slot in a run, or somebody fills by hand the slot of a datum that a run
+    /// has; or a recorded program names one slot by two handles.
+    PutTwice = "put_twice",
+    /// A datum was taken from its slot to be updated, and no task put one there again.
+    NotBroughtBack = "not_brought_back",
+    /// The space contradicts itself: found before it ran, by `verify` or `DATAFLOW_VERIFY`.
+    Contradiction = "contradiction",
+    /// A task is placed on a rank that does not exist, or an edge leaves the only rank.
+    NoSuchRank = "no_such_rank",
+    /// A run was begun where none can be: inside a task's body, or across ranks during another such run.
+    NestedRun = "nested_run",
+    /// Runs, scopes and recursions were nested in one another too deep.
+    NestedTooDeep = "nested_too_deep",
+    /// A scheduler of the user's own lost a task, handed one out twice, or panicked; or an executor of the
+    /// user's own let in a worker whose index is too large.
+    SchedulerFailed = "scheduler_failed",
+    /// A task belongs to a class that the space does not describe.
+    NotDescribed = "not_described",
+    /// Ranks that were to run one space together have different spaces or parameters.
+    ParametersDiffer = "parameters_differ",
+    /// A rank is silent, or its messages do not arrive.
+    RankLost = "rank_lost",
+    /// Ranks repeat a step together, and it failed on another of them, which has the reason.
+    StepFailed = "step_failed",
+    /// What arrived from another rank cannot be understood, or a datum is not as long as it says or has no
+    /// room on the rank that it is for.
+    Malformed = "malformed",
+    /// The ranks that were started are not the ranks there are: the launcher is another MPI's, or
+    /// the program was built without MPI.
+    WrongLauncher = "wrong_launcher",
+    /// MPI was initialised for fewer threads than are needed.
+    MpiThreadLevel = "mpi_thread_level",
+    /// The settings of the runtime are not possible: no workers, an unknown name.
+    WrongSettings = "wrong_settings",
 }
 
 /// Why a run failed.
