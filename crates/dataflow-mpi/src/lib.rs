@@ -105,6 +105,10 @@ pub use settings::{Drive, Settings};
 use dataflow_core::port::{Failure, WireName};
 use dataflow_core::rank::Rank;
 
+/// 2⁶⁴ ÷ the golden ratio: multiples of it by numbers that differ by one lie far apart (Knuth, volume 3,
+/// section 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A failure that is no body's.
 pub(crate) fn failure(rank: Rank, kind: &str, message: impl Into<String>) -> Failure {
     Failure {

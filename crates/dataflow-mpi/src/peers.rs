@@ -3,6 +3,7 @@
 //! A rank gets its place at first contact: so memory follows from the number of peers, not from that
 //! of ranks, and a look at all of them meets them in the order of first contact.
 
+use crate::GOLDEN;
 use dataflow_core::rank::Rank;
 
 /// Something of each rank that was met.
@@ -40,8 +41,7 @@ impl<T> Default for Peers<T> {
 /// each other, and nobody chooses them to collide.
 #[inline(always)]
 fn first_slot(rank: u32, n_slots: usize) -> usize {
-    // 2^64 ÷ the golden ratio (Knuth, volume 3, section 6.4).
-    let mixed = u64::from(rank).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = u64::from(rank).wrapping_mul(GOLDEN);
     (mixed >> 32) as usize & (n_slots - 1)
 }
 
