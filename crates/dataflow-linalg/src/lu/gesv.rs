@@ -129,7 +129,7 @@ fn regular<'s, T: Scalar>(
     let look = Regular::new(a);
     let mut all = vec![factor, look.erased()];
     for space in solve {
-        all.push(space);
+        all.push(space); // `extend` takes none that may live longer than `look`
     }
     let run = run_series(all, &[a, b], on);
     run.map_err(|error| a.failed(error))
