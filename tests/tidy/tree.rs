@@ -16,12 +16,12 @@ pub fn judge(rule: impl FnOnce(&Tree) -> Vec<String>) {
         return;
     };
     let offenders = rule(&tree);
-    assert!(
-        offenders.is_empty(),
-        "{} offenders:\n{}\n",
-        offenders.len(),
-        offenders.join("\n")
-    );
+    let listed = offenders.join("\n");
+    match offenders.len() {
+        0 => {}
+        1 => panic!("an offender:\n{listed}\n"),
+        n => panic!("{n} offenders:\n{listed}\n"),
+    }
 }
 
 impl Tree {
