@@ -342,6 +342,11 @@ impl<T: Scalar> TiledMatrix<T> {
         }
     }
 
+    /// Whether it lies on several ranks.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.distribution().n_ranks() > 1
+    }
+
     /// How many ranks are told what a run over it finds: all that take part, with tiles or without.
     pub(crate) fn n_told(&self, on: &dyn Executor) -> u32 {
         let n_ranks = self.distribution().n_ranks();

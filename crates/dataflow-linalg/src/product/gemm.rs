@@ -96,7 +96,6 @@ impl<'a, T: Scalar> Gemm<'a, T> {
         let (mt, nt) = (c.mt() as u32, c.nt() as u32);
         let nothing = alpha == T::zero() || mt == 0 || nt == 0;
         let kt = if nothing { 0 } else { a.tiles().1 };
-        let n_ranks = [a.matrix, b.matrix, c].map(|x| x.distribution().n_ranks());
         Ok(Gemm {
             alpha,
             a,
@@ -107,7 +106,7 @@ impl<'a, T: Scalar> Gemm<'a, T> {
             mt,
             nt,
             kt,
-            is_alone: n_ranks == [1; 3],
+            is_alone: !(a.matrix.is_spread() || b.matrix.is_spread() || c.is_spread()),
         })
     }
 

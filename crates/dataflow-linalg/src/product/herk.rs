@@ -137,7 +137,6 @@ impl<'a, T: Scalar> Herk<'a, T> {
         let nt = c.nt() as u32;
         let nothing = alpha == T::zero() || nt == 0;
         let kt = if nothing { 0 } else { a.tiles().1 };
-        let n_ranks = [a.matrix, c].map(|x| x.distribution().n_ranks());
         Ok(Herk {
             alpha,
             a,
@@ -150,7 +149,7 @@ impl<'a, T: Scalar> Herk<'a, T> {
             backend,
             nt,
             kt,
-            is_alone: n_ranks == [1; 2],
+            is_alone: !(a.matrix.is_spread() || c.is_spread()),
         })
     }
 

@@ -175,8 +175,7 @@ impl<'a, T: Scalar> Substitution<'a, T> {
     }
 
     fn is_spread(&self) -> bool {
-        let is_spread = |matrix: &TiledMatrix<T>| matrix.distribution().n_ranks() != 1;
-        is_spread(self.a) || is_spread(self.b)
+        self.a.is_spread() || self.b.is_spread()
     }
 
     /// The stored tile of A with which row m of B is updated by row k.

@@ -152,8 +152,7 @@ impl<'a, T: Scalar> Triangular<'a, T> {
     }
 
     fn is_spread(&self) -> bool {
-        let is_spread = |matrix: &TiledMatrix<T>| matrix.distribution().n_ranks() != 1;
-        is_spread(self.a.matrix) || is_spread(self.b)
+        self.a.matrix.is_spread() || self.b.is_spread()
     }
 
     /// The row that has a turn.
