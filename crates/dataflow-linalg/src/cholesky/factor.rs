@@ -12,7 +12,7 @@
 //! *DAGuE*, Parallel Computing 38 (2012), Figure 1.
 
 use crate::error::LinalgError;
-use crate::kernel::{Backend, gemm, herk, nested, potrf, trsm};
+use crate::kernel::{Backend, NotPositive, gemm, herk, nested, potrf, trsm};
 use crate::lookahead::Lookahead;
 use crate::matrix::{Distribution, Format, Part, Structure, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -256,13 +256,20 @@ impl<T: Scalar> Factor<'_, T> {
             None => potrf(self.backend, tile),
             Some(on) => nested::potrf(on, self.backend, tile)?,
         };
-        factored.map_err(|failed| {
-            let index = self.a.row_range(k as usize).start + failed.index;
-            LinalgError::not_positive(self.a.label(), index as u64, failed.pivot)
-        })?;
+        factored.map_err(|failed| not_positive(self.a, k, failed))?;
         tile.set_part(Part::Lower);
         Ok(())
     }
+}
+
+/// A pivot of the k-th tile on the diagonal that is not positive, by its row of A.
+pub(super) fn not_positive<T: Scalar>(
+    a: &TiledMatrix<T>,
+    k: u32,
+    failed: NotPositive,
+) -> TaskError {
+    let index = a.row_range(k as usize).start + failed.index;
+    LinalgError::not_positive(a.label(), index as u64, failed.pivot)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! inversion of symmetric positive definite matrices on multicore architectures*, VECPAR 2010,
 //! Algorithm 1.
 
-use super::factor::Factor;
+use super::factor::{Factor, not_positive};
 use crate::error::LinalgError;
 use crate::kernel::Op::{ConjTranspose, NoTranspose};
 use crate::kernel::{
@@ -282,10 +282,8 @@ impl<T: Scalar> Inverse<'_, T> {
     }
 
     fn potrf(&self, k: u32, tile: &mut Tile<T>) -> Result<(), TaskError> {
-        potrf(self.backend, tile).map_err(|failed| {
-            let index = self.a.row_range(k as usize).start + failed.index;
-            LinalgError::not_positive(self.a.label(), index as u64, failed.pivot)
-        })?;
+        let factored = potrf(self.backend, tile);
+        factored.map_err(|failed| not_positive(self.a, k, failed))?;
         tile.set_part(Part::Lower);
         Ok(())
     }

@@ -30,6 +30,7 @@ use dataflow_core::port::Executor;
 use dataflow_core::prelude::*;
 use dataflow_core::space::placed;
 use dataflow_core::{Report, task_names};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 task_names! {
@@ -174,11 +175,17 @@ impl<'a, T: Scalar> Choice<'a, T> {
         }
     }
 
+    /// The nodes whose winners play at a node; a strip alone has none but itself.
+    fn below(&self, v: u32) -> Range<u32> {
+        match (v, self.strips) {
+            (1, 1) => v..v + 1,
+            _ => 2 * v..2 * v + 2,
+        }
+    }
+
     /// Says whose columns play at a node.
     fn players(&self, v: u32, k: u32, from: &mut impl Inputs<Self>) {
-        let alone = v == 1 && self.strips == 1;
-        let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
-        for (v, flow) in nodes.zip([FIRST, SECOND]) {
+        for (v, flow) in self.below(v).zip([FIRST, SECOND]) {
             let (source, its) = self.made(v, k);
             from.task(flow, source, its);
         }
@@ -349,9 +356,7 @@ impl<T: Scalar> Choice<'_, T> {
 
     /// How many columns play at a node.
     fn pair(&self, v: u32, k: u32) -> f64 {
-        let alone = v == 1 && self.strips == 1;
-        let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
-        nodes.map(|v| self.players_of(v, k)).sum()
+        self.below(v).map(|v| self.players_of(v, k)).sum()
     }
 
     /// How many columns of a node play on.

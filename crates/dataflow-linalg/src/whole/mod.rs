@@ -20,7 +20,6 @@ pub use lu::{Lu, invert_with_lu, solve_with_lu};
 pub use qr::{Qr, expect_full_rank, least_squares, least_squares_with_qr};
 
 use crate::error::LinalgError;
-
 use crate::matrix::norm::{Extent, larger, tile_first_not_finite, tile_sums};
 use crate::matrix::{Entries, Format, Tile, column_major_of};
 use crate::scalar::Scalar;
