@@ -148,7 +148,8 @@ pub(crate) struct JobBell {
     for_over: Condvar,
     /// Waits for mail, and for the end.
     for_mail: Condvar,
-    /// The same as `heard.mail`, for a glance.
+    /// Whether there is mail: written under the lock of `heard`, so that nobody who waits there misses it, and
+    /// read without it at a glance.
     mail: AtomicBool,
     wake: OnceLock<Wake>,
     /// Whether mail may come at all.
@@ -161,7 +162,6 @@ type Wake = Box<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 struct BellState {
     over: bool,
-    mail: bool,
     /// How many wait for mail: without them ringing makes no system call.
     waiting: usize,
 }
@@ -180,21 +180,20 @@ impl JobBell {
     /// the caller must [ring](Self::ring_mail) after that lock.
     #[must_use]
     pub fn mail_has_come(&self) -> bool {
-        let mut heard = self.heard();
-        self.mail.store(true, Ordering::Relaxed);
-        !std::mem::replace(&mut heard.mail, true)
+        let _heard = self.heard();
+        !self.mail.swap(true, Ordering::Relaxed)
     }
 
     /// All mail was taken; called under the lock that keeps it.
     pub fn mail_is_taken(&self) {
-        let mut heard = self.heard();
+        let _heard = self.heard();
         self.mail.store(false, Ordering::Relaxed);
-        heard.mail = false;
     }
 
     /// Whether there is mail, at a glance.
     pub fn has_mail(&self) -> bool {
-        // Relaxed: a worker that falls asleep looks between two turns of a lock that `wake` takes too.
+        // Relaxed: who waits looks under the lock under which it is written, and a worker that falls asleep
+        // between two turns of a lock that `wake` takes too.
         self.mail.load(Ordering::Relaxed)
     }
 
@@ -202,8 +201,11 @@ impl JobBell {
     pub fn on_mail(&self, wake: Wake) {
         let wake = self.wake.get_or_init(|| wake);
         // Under the lock: mail that this does not see will find `wake`.
-        let mail = self.heard().mail;
-        if mail {
+        let has_mail = {
+            let _heard = self.heard();
+            self.has_mail()
+        };
+        if has_mail {
             wake();
         }
     }
@@ -235,7 +237,7 @@ impl JobBell {
     pub fn wait_mail(&self) {
         let mut heard = self.heard();
         heard.waiting += 1;
-        while !(heard.over || heard.mail) {
+        while !(heard.over || self.has_mail()) {
             heard = waited(self.for_mail.wait(heard));
         }
         heard.waiting -= 1;
