@@ -29,20 +29,28 @@ pub fn command(name: &str, look: impl FnOnce(&mut Steps)) -> ExitCode {
     steps.close()
 }
 
-/// The share of `cargo xtask test`: all models, and the core's data under Miri, which takes the better
-/// part of an hour for everything.
+/// The share of `cargo xtask test`: all models, those with a bound of their own up to that; and the core's
+/// data under Miri, which takes the better part of an hour for everything.
 pub fn smoke() -> [(String, Step); 2] {
-    [models(None), under_miri("data", "", &["--lib", "data::"])]
+    let models = models(None, None);
+    [models, under_miri("data", "", &["--lib", "data::"])]
 }
 
 /// Every interleaving of the models whose names contain `loom` (or the filter), up to so many preemptions as
 /// the user says, or three; small models look up to four.
 pub fn loom(steps: &mut Steps, filter: Option<String>) {
-    let (name, models) = models(filter);
+    let (name, models) = models(filter, Some("3"));
     steps.step(&name, models);
 }
 
-fn models(filter: Option<String>) -> (String, Step) {
+/// What the models spend their time in: nothing else is optimised.
+const OF_MODELS: [&str; 2] = [
+    "profile.test.package.loom.opt-level=3",
+    "profile.test.package.generator.opt-level=3",
+];
+
+/// Models up to so many preemptions, if the user does not say how many.
+fn models(filter: Option<String>, preemptions: Option<&str>) -> (String, Step) {
     let filter = filter.unwrap_or_else(|| "loom".into());
     let selected = [
         "-p",
@@ -51,21 +59,20 @@ fn models(filter: Option<String>) -> (String, Step) {
         "dataflow-numa",
         "-p",
         "dataflow-mpi",
-        "--release",
         "--lib",
         &filter,
     ];
     let mut cargo = steps::cargo(&["test", ALL_BINARIES]);
+    cargo.args(OF_MODELS.map(|level| ["--config", level]).as_flattened());
     cargo
         .args(selected)
         .env("RUSTFLAGS", with_flags("RUSTFLAGS", "--cfg loom"));
     cargo.env("CARGO_TARGET_DIR", steps::target_folder().join("loom"));
     // The models are small, what they are built of is not.
-    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    cargo.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0");
     let is_asked_for = std::env::var_os(PREEMPTIONS).is_some();
-    if !is_asked_for {
-        cargo.env(PREEMPTIONS, "3");
+    if let Some(preemptions) = preemptions.filter(|_| !is_asked_for) {
+        cargo.env(PREEMPTIONS, preemptions);
     }
     let silence = silence_of_models(is_asked_for);
     let step = move || tests_within(silence, cargo);

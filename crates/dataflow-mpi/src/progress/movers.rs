@@ -393,7 +393,7 @@ mod loom_models {
 
     #[test]
     fn what_two_post_beside_a_thread_that_falls_asleep_leaves() {
-        explore(3, || {
+        explore(2, || {
             let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(2));
             let other = start(&rank, RankUnderTest::post_beside_the_thread);
@@ -426,7 +426,7 @@ mod loom_models {
     /// The first of two must not end the time of the second.
     #[test]
     fn two_have_the_state_to_themselves_one_after_the_other() {
-        explore(3, || {
+        explore(2, || {
             let rank = RankUnderTest::new();
             let thread = start(&rank, |rank| rank.live_until(usize::MAX));
             let first = start(&rank, |rank| rank.movers.lend(|_| ()));

@@ -445,7 +445,7 @@ mod loom_models {
     /// pass the wake-up on, for the pusher may have left it to it.
     #[test]
     fn two_words_get_two_workers() {
-        explore(3, || {
+        explore(2, || {
             let pool = Pool::new(2);
             let workers = [0, 1].map(|worker| {
                 let pool = pool.clone();
@@ -466,7 +466,7 @@ mod loom_models {
     /// may be on duty: then it wakes nobody when it queues them, and must when it takes the first.
     #[test]
     fn words_that_came_by_mail_get_two_workers() {
-        explore(3, || {
+        explore(2, || {
             let pool = Pool::new(2);
             let workers = [0, 1].map(|worker| {
                 let pool = pool.clone();
