@@ -170,8 +170,8 @@ fn tiles_are_made_round_robin_over_the_nodes_and_lie_where_they_say() {
     };
     let runtime = runtime("distance-no-steal");
     // Filled again, over tiles that were touched: they must not wander.
-    let a = matrix(&runtime, 8);
-    a.fill(&PositiveDefinite::new(8 * NB, 2), &runtime).unwrap();
+    let a = matrix(&runtime, 6);
+    a.fill(&PositiveDefinite::new(6 * NB, 2), &runtime).unwrap();
     let mut tiles = BTreeMap::<usize, usize>::new();
     for (i, j) in a.tiles() {
         let tile = a.tile(i, j).unwrap();
@@ -185,7 +185,7 @@ fn tiles_are_made_round_robin_over_the_nodes_and_lie_where_they_say() {
     let n_nodes = topology.n_numa_nodes();
     assert_eq!(tiles.len(), n_nodes, "{tiles:?}");
     let (least, most) = (tiles.values().min().unwrap(), tiles.values().max().unwrap());
-    assert!(most - least <= 1, "36 tiles in turn: {tiles:?}");
+    assert!(most - least <= 1, "21 tiles in turn: {tiles:?}");
     // And so everybody has work, though there is but one root.
     let report = Factor::new(&a, Backend::Auto).unwrap();
     let report = report.run(&runtime).unwrap();
@@ -291,7 +291,7 @@ fn under_every_policy_the_factor_is_the_same_and_the_local_share_is_the_kernels(
     let mut first: Option<Vec<u64>> = None;
     for (policy, least) in POLICIES {
         let runtime = runtime(policy);
-        let a = matrix(&runtime, 6);
+        let a = matrix(&runtime, 4);
         let space = Asking {
             factor: Factor::new(&a, Backend::Auto).unwrap(),
             topology: &topology,

@@ -36,7 +36,7 @@ const fn guest(nodes: usize, cpus: usize, distances: Distances) -> Guest {
 /// Runs the command; see `cargo xtask help`.
 pub fn run() -> ExitCode {
     let mut steps = Steps::default();
-    match machinery().map(|kernel| (kernel, program())) {
+    match machinery().map(|kernel| (kernel, program(&[]))) {
         Ok((kernel, Ok(program))) => {
             for guest in GUESTS {
                 steps.step(&name(guest), || on(guest, &kernel, &program));
@@ -51,7 +51,7 @@ pub fn run() -> ExitCode {
 /// The smallest guest, if this machine can have one.
 pub fn smoke() -> (String, Step) {
     let step = || match machinery() {
-        Ok(kernel) => on_smallest(&kernel, program()),
+        Ok(kernel) => on_smallest(&kernel, program(&AS_TESTED)),
         Err(line) => Outcome::Skipped(line),
     };
     (name(SMALL), Box::new(step))
@@ -100,9 +100,11 @@ fn machinery() -> Result<PathBuf, String> {
     Ok(kernel)
 }
 
-/// Builds the tests without features: a guest has no libraries to spare, and its processor is an
-/// old one.
-fn program() -> Result<PathBuf, String> {
+/// As the tests of the workspace are built: nothing is left to do beside them.
+const AS_TESTED: [&str; 3] = ["--workspace", "--features", "full"];
+
+/// Builds the tests. Without features no library has to be installed.
+fn program(features: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = steps::cargo(&[
         "test",
         "--test",
@@ -110,6 +112,7 @@ fn program() -> Result<PathBuf, String> {
         "--no-run",
         "--message-format=json-render-diagnostics",
     ]);
+    cargo.args(features);
     say!("{}", steps::shown(&cargo));
     let out = cargo.stderr(std::process::Stdio::inherit()).output();
     let out = out.map_err(|fault| format!("cargo did not start: {fault}"))?;
