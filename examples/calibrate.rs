@@ -305,7 +305,9 @@ impl Bench<'_> {
         let (n_ranks, threads) = (2, 1);
         let pair = Stage { n_ranks, threads };
         let engine = costs.runtime;
-        let mut network = self.on(pair, |runtime| messages::network(runtime, engine))?;
+        let mut network = self.on(pair, |runtime| {
+            messages::network(runtime, engine, self.own.passes)
+        })?;
         let end = network.send_nanoseconds;
         messages::learn(&mut network, samples.between.carrying(engine, end));
         costs.networks.insert(name.into(), network);

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// The smallest ball, the largest that travels in a packet, and larger ones.
 const SIZES: [usize; 6] = [8, 4096, 64 << 10, 256 << 10, 1 << 20, 2 << 20];
 
-/// Rallies of each size.
-const RALLIES: usize = 15;
+/// Rallies of each size in a pass.
+const RALLIES: usize = 5;
 
 /// Bytes a second that take no time beside the work of those who carry them.
 const AT_ONCE: f64 = 1e15;
@@ -36,10 +36,11 @@ const HELD: (u32, u32, Duration) = (40, 8, Duration::from_micros(500));
 ///
 /// # Errors
 /// What running answers.
-pub fn network(runtime: &Runtime, engine: Overhead) -> Result<Network, Failure> {
+pub fn network(runtime: &Runtime, engine: Overhead, passes: usize) -> Result<Network, Failure> {
+    let rallies = passes.saturating_mul(RALLIES);
     let game = Game {
         sizes: SIZES.to_vec(),
-        rallies: RALLIES,
+        rallies,
         spin: true,
     };
     let flights = game.play(runtime)?;
@@ -49,7 +50,7 @@ pub fn network(runtime: &Runtime, engine: Overhead) -> Result<Network, Failure> 
         medians[place] = quantile(flights.iter().map(|flight| flight.ours * 1e9), 0.5);
         medians[SIZES.len() + place] = quantile(flights.iter().map(|flight| flight.raw * 1e9), 0.5);
     }
-    let held = held(runtime)?;
+    let held = held(runtime, rallies)?;
     medians[2 * SIZES.len()..].copy_from_slice(&held);
     let medians = runtime.all_reduce(medians, |first, _| first)?;
     let (ours, raw) = medians.split_at(SIZES.len());
@@ -102,10 +103,10 @@ fn waking(held: f64, flight: f64) -> f64 {
 
 /// Nanoseconds one way of a small ball that is held now and then, and of the rest of the run, in which the
 /// ball is held once, and whoever waits for it must be woken: the median rallies'.
-fn held(runtime: &Runtime) -> Result<[f64; 2], Failure> {
+fn held(runtime: &Runtime, rallies: usize) -> Result<[f64; 2], Failure> {
     let (rounds, once_in, hold) = HELD;
     let (mut flights, mut rests) = (Vec::new(), Vec::new());
-    for _ in 0..RALLIES {
+    for _ in 0..rallies {
         let begins = runtime.rank() == Rank(0);
         let ball = begins.then(|| Ball(runtime.memory().allocate(SIZES[0])));
         let rally = PingPong::new(rounds, ball).hold(once_in, hold);
