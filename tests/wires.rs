@@ -35,12 +35,13 @@ type Example = (
 const FACTOR: &[&str] = &["residual", "digest"];
 const VALUE: &[&str] = &["value", "tasks"];
 const ALL: &[usize] = &[1, 2, 3, 4, 5, 6];
+const PRIME: &[usize] = &[2, 3, 5];
 const SOME: &[usize] = &[2, 4];
 
 #[rustfmt::skip]
 const EXAMPLES: [Example; 26] = [
     ("cholesky", "--n 300 --nb 64 --threads 1 --check", &["residual", "digest", "tasks"], ALL),
-    ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], ALL),
+    ("alignment", "--n 400 --nb 64 --threads 1", &["score", "alignment_length", "tasks"], PRIME),
     ("cholesky_sequence", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("lu", "--n 200 --m 150 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("lu", "--n 200 --m 150 --nb 32 --pivoting tournament --threads 1 --check", FACTOR, SOME),
@@ -52,12 +53,12 @@ const EXAMPLES: [Example; 26] = [
     ("inverse", "--n 150 --nb 32 --method lu --threads 1 --check", FACTOR, SOME),
     ("matmul", "--n 200 --nb 32 --threads 1 --check", FACTOR, SOME),
     ("blackscholes", "--options 5000 --repeats 1 --nb 100 --threads 1", &["digest", "verified"], ALL),
-    ("swaptions", "--swaptions 5 --trials 1000 --chunk 90 --threads 1", &["digest", "tasks"], ALL),
+    ("swaptions", "--swaptions 5 --trials 1000 --chunk 90 --threads 1", &["digest", "tasks"], PRIME),
     ("shallow_water", "--case 5 --nodes 642 --steps 3 --nb 70 --threads 1", &["digest", "tasks"], ALL),
-    ("shallow_water", "--case 5 --nodes 642 --steps 3 --nb 70 --form sequence --threads 1", &["digest"], ALL),
+    ("shallow_water", "--case 5 --nodes 642 --steps 3 --nb 70 --form sequence --threads 1", &["digest"], PRIME),
     ("jacobi3d", "--n 24 --blocks 6x2x2 --threads 1", &["digest", "verified", "tasks"], ALL),
     // By default it has as many blocks as ranks ask for.
-    ("nas_ft", "--size 24x16x20 --threads 1", &["digest"], ALL),
+    ("nas_ft", "--size 24x16x20 --threads 1", &["digest"], PRIME),
     ("sequence", "--threads 1", &["example"], SOME),
     ("fibonacci", "--n 22 --cutoff 8 --threads 1", VALUE, SOME),
     ("powerset", "--n 14 --cutoff 4 --threads 1", VALUE, SOME),
@@ -98,6 +99,10 @@ fn under_mpi(n_ranks: usize) -> Option<Command> {
     command
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // On one machine it takes this anyway, after it has looked for networks for a fifth of a second.
+    if std::env::var_os("OMPI_MCA_pml").is_none() {
+        command.env("OMPI_MCA_pml", "ob1");
+    }
     Some(command)
 }
 
@@ -241,14 +246,14 @@ fn examples_that_need_no_ranks_speak_once_under_mpirun() {
 
 #[test]
 fn two_ranks_play_ping_pong_as_threads_as_processes_and_under_mpirun() {
-    let arguments = "--smallest 4096 --largest 65536 --repeat 2 --json";
+    let arguments = "--smallest 65536 --largest 262144 --repeat 1 --json";
     let must_tell = |mut game: Command| {
         game.args(arguments.split_whitespace());
         let told = object(game);
         assert_eq!(told["ranks"], 2);
         let rows = told["rows"].as_array().unwrap();
         let sizes = rows.iter().map(|row| row["bytes"].as_u64().unwrap());
-        assert!(sizes.eq((12..=16).map(|power| 1 << power)), "{told}");
+        assert!(sizes.eq((16..=18).map(|power| 1 << power)), "{told}");
         for key in ["latency_seconds", "raw_latency_seconds"] {
             assert!(
                 rows.iter().all(|row| row[key].as_f64() > Some(0.0)),

@@ -195,13 +195,16 @@ fn a_rank_that_is_stopped_after_its_hello_is_named_by_all() {
         return live(&seat);
     }
     let name = "a_rank_that_is_stopped_after_its_hello_is_named_by_all";
-    for still in [0, 2] {
+    let jobs = [0, 2].map(|still| {
         let mut job = Job::new(name, 4, &[("silence", 2)]);
         (0..3).for_each(|rank| job.start_rank(rank)); // and rank 3 does not come
         wait_for_connections(job.root().port(), 2);
         let process = job.take(still);
         process.signal(Signal::SIGSTOP);
-        job.end_naming(still);
+        (job, process)
+    });
+    for (mut job, process) in jobs {
+        job.end_naming(process.rank);
         process.kill();
     }
 }
@@ -244,18 +247,8 @@ fn whoever_did_not_come_in_time_is_named_and_waiting_is_told_and_costs_nothing()
         return live(&seat);
     }
     let name = "whoever_did_not_come_in_time_is_named_and_waiting_is_told_and_costs_nothing";
-    let mut job = Job::start(name, 3, &[("patience", 7)]);
-    job.take(2).kill();
-    let waited = job.end(Duration::from_secs(20));
-    for ended in waited {
-        let told = errors(&ended).join("\n");
-        assert!(
-            told.contains("rank 2 "),
-            "rank {}: {}",
-            ended.rank,
-            ended.stderr
-        );
-    }
+    let mut killed = Job::start(name, 3, &[("patience", 7)]);
+    killed.take(2).kill();
     let mut job = Job::new(name, 3, &[("patience", 7)]);
     (0..2).for_each(|rank| job.start_rank(rank));
     wait_for_connections(job.root().port(), 1);
@@ -264,6 +257,15 @@ fn whoever_did_not_come_in_time_is_named_and_waiting_is_told_and_costs_nothing()
         let spent = process.processor_millis();
         // One who polls without a pause takes 4,000.
         assert!(spent < 800, "rank {} spent {spent} ms", process.rank);
+    }
+    for ended in killed.end(Duration::from_secs(20)) {
+        let told = errors(&ended).join("\n");
+        assert!(
+            told.contains("rank 2 "),
+            "rank {}: {}",
+            ended.rank,
+            ended.stderr
+        );
     }
     for ended in job.end(Duration::from_secs(10)) {
         let told = errors(&ended).join("\n");

@@ -117,12 +117,15 @@ fn a_rank_that_stands_still_is_named_after_the_silence_allowed() {
         fail(closed.unwrap_err().message());
     }
     let name = "a_rank_that_stands_still_is_named_after_the_silence_allowed";
-    for still in [0, 2] {
+    let jobs = [0, 2].map(|still| {
         let mut job = Job::start(name, 3, &[("still", u64::from(still))]);
         job.all_say("running");
         let process = job.take(still);
         process.signal(Signal::SIGSTOP);
-        job.end_naming(still);
+        (job, process)
+    });
+    for (mut job, process) in jobs {
+        job.end_naming(process.rank);
         process.kill();
     }
 }
@@ -515,7 +518,8 @@ fn idle_ranks_use_no_processor() {
         }
         return;
     }
-    for drive in [0, 1] {
-        Job::start("idle_ranks_use_no_processor", 3, &[("drive", drive)]).end_well();
-    }
+    // Side by side: each process counts its own time.
+    let name = "idle_ranks_use_no_processor";
+    let jobs = [0, 1].map(|drive| Job::start(name, 3, &[("drive", drive)]));
+    jobs.into_iter().for_each(|mut job| job.end_well());
 }

@@ -88,7 +88,7 @@ fn tell_in(world: &World, seed: u64, graphs: &[Arc<Graph>]) -> Story<Told> {
 #[test]
 fn every_graph_runs_to_its_end_in_rough_weather() {
     let test = "-p dataflow-mpi-tests --test weather every_graph_runs";
-    let seen = sweep(test, 200, |seed, seen| {
+    let seen = sweep(test, 100, |seed, seen| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = Weather::rough(seed, n_ranks);
         let story = tell_by(seed, &weather, &graphs);
@@ -148,7 +148,7 @@ fn one_datum(before: usize) -> Arc<Graph> {
 /// Tags began anew in each run, so it filled the room for what the next run had asked for.
 #[test]
 fn a_datum_that_comes_again_during_the_next_run_fills_no_room_of_that() {
-    for seed in 0..200 {
+    for seed in 0..100 {
         let weather = Weather {
             seed,
             latency: Duration::from_micros(seed % 5),
@@ -184,7 +184,7 @@ fn the_same_seed_tells_the_same_story() {
 #[test]
 fn in_any_weather_fibers_and_threads_take_the_same_course_to_the_last_message() {
     let test = "-p dataflow-mpi-tests --test weather in_any_weather";
-    sweep(test, 200, |seed, _| {
+    sweep(test, 50, |seed, _| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = match seed % 3 {
             0 => Weather::deadly(seed, n_ranks),
@@ -302,7 +302,7 @@ fn cluster(random: &mut Random, n_ranks: usize) -> Cluster {
 #[test]
 fn in_any_weather_lean_workers_begin_and_end_every_task_when_others_do_to_the_nanosecond() {
     let test = "-p dataflow-mpi-tests --test weather in_any_weather_lean";
-    sweep(test, 100, |seed, _| {
+    sweep(test, 50, |seed, _| {
         let play = Play::new(seed);
         let (mut lean, others) = (
             play.played(VirtualWorkers::lean, false),
@@ -320,7 +320,7 @@ fn in_any_weather_lean_workers_begin_and_end_every_task_when_others_do_to_the_na
 #[test]
 fn in_any_weather_lengths_travel_as_bytes_do() {
     let test = "-p dataflow-mpi-tests --test weather in_any_weather_lengths";
-    sweep(test, 40, |seed, _| {
+    sweep(test, 20, |seed, _| {
         let play = Play::new(seed);
         let bytes = play.played(VirtualWorkers::lean, true);
         assert_eq!(play.played(VirtualWorkers::lean, false), bytes);
@@ -330,7 +330,7 @@ fn in_any_weather_lengths_travel_as_bytes_do() {
 #[test]
 fn in_deadly_weather_every_surviving_rank_ends_with_a_named_error_or_its_whole_result() {
     let test = "-p dataflow-mpi-tests --test weather in_deadly_weather";
-    let seen = sweep(test, 200, |seed, seen| {
+    let seen = sweep(test, 100, |seed, seen| {
         let (n_ranks, graphs) = graphs(seed);
         let weather = Weather::deadly(seed, n_ranks);
         let story = tell_by(seed, &weather, &graphs);
@@ -361,7 +361,7 @@ fn named(text: &str) -> Option<u32> {
 #[test]
 fn in_a_crowd_and_the_same_weather_nobody_blames_a_rank_that_lives() {
     let test = "-p dataflow-mpi-tests --test weather in_a_crowd";
-    let seen = sweep(test, 60, |seed, seen| {
+    let seen = sweep(test, 25, |seed, seen| {
         let mut random = Random(seed ^ 0xc20d);
         let n_ranks = 6 + random.below(30);
         let graph = Graph::random(random.next(), n_ranks, 50 + random.below(100));

@@ -573,7 +573,7 @@ fn communication_is_hidden_unless_posts_block() {
             blocking,
             ..Settings::default()
         };
-        let make: MakeSpace = Arc::new(|_| Wavefront::new(40, 65_536, (2, 2)));
+        let make: MakeSpace = Arc::new(|_| Wavefront::new(16, 65_536, (2, 2)));
         let (ended, lasted) = in_weather(weather, 4, &settings, make.clone());
         assert_good(&make(Rank(0)), &ended, "overlap");
         lasted

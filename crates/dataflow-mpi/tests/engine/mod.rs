@@ -27,6 +27,11 @@ pub use world::{Random, in_this, in_world};
 /// Outputs of a task, at most.
 pub const MAX_FLOWS: usize = 3;
 
+/// A payload above this is hashed in its first block only, which takes seconds of two gibibytes; the other
+/// blocks are the same but for a number of their own.
+const LARGE: usize = 1 << 20;
+const BLOCK: usize = 64 << 10;
+
 /// A graph, placed on ranks.
 #[derive(Debug)]
 pub struct Graph {
@@ -144,11 +149,19 @@ impl Graph {
 
     fn payload(&self, task: usize, flow: usize, size: usize) -> Vec<u8> {
         let seed = self.values[task] ^ flow as u64;
+        let hashed = if size > LARGE { BLOCK } else { size };
         let mut bytes = Vec::with_capacity(size.next_multiple_of(8));
-        for word in 0..size.div_ceil(8) as u64 {
+        for word in 0..hashed.div_ceil(8) as u64 {
             bytes.extend_from_slice(&mix(seed ^ word).to_le_bytes());
         }
-        bytes.truncate(size);
+        bytes.truncate(hashed);
+        while bytes.len() < size {
+            let at = bytes.len();
+            bytes.extend_from_within(..BLOCK.min(size - at));
+            let number = mix(seed ^ at as u64).to_le_bytes();
+            let n_stamped = number.len().min(size - at);
+            bytes[at..at + n_stamped].copy_from_slice(&number[..n_stamped]);
+        }
         bytes
     }
 }
