@@ -69,7 +69,7 @@ fn factored<T: Scalar>(n: usize, nb: usize, backend: Backend, on: &dyn Executor)
 fn the_factor_is_bitwise_the_same_on_1_2_3_and_8_threads() {
     fn check<T: Scalar>(runtime: &Runtime) {
         for backend in backends() {
-            for (n, nb, repetitions) in [(40, 7, 100), (250, 24, 3)] {
+            for (n, nb, repetitions) in [(40, 7, 40), (250, 24, 2)] {
                 let expected = factored::<T>(n, nb, backend, &Inline);
                 for _ in 0..repetitions {
                     assert!(
@@ -150,11 +150,11 @@ fn by_insertion_the_factor_has_the_same_bits_on_1_to_4_threads_recorded_or_not()
 }
 
 #[test]
-fn the_factor_is_bitwise_the_same_under_1000_schedules() {
+fn the_factor_is_bitwise_the_same_under_200_schedules() {
     fn check<T: Scalar>() {
         for backend in backends() {
             let expected = factored::<T>(30, 6, backend, &Inline);
-            for seed in 0..1000 {
+            for seed in 0..100 {
                 let shuffled = Shuffled::new(seed);
                 for on in [shuffled, shuffled.with_threads(2)] {
                     assert!(
@@ -212,7 +212,7 @@ fn schedules() -> Vec<Box<dyn Executor>> {
             Runtime::builder().threads(threads).build().unwrap(),
         ));
     }
-    for seed in 0..4 {
+    for seed in 0..2 {
         all.push(Box::new(Shuffled::new(seed)));
         all.push(Box::new(Shuffled::new(seed).with_threads(2)));
     }
@@ -500,7 +500,7 @@ fn the_hilbert_matrix_is_factored_until_rounding_makes_it_indefinite() {
 #[test]
 fn the_solution_is_found_for_any_number_of_right_hand_sides() {
     fn check<T: Scalar>(runtime: &Runtime) {
-        for (n, nb) in [(0, 3), (1, 1), (5, 8), (24, 1), (40, 7), (130, 48)] {
+        for (n, nb) in [(0, 3), (1, 1), (5, 8), (24, 1), (40, 7), (100, 48)] {
             for (n_rhs, backend) in [0, 1, 2, 7, 50]
                 .into_iter()
                 .flat_map(|n_rhs| backends().into_iter().map(move |b| (n_rhs, b)))

@@ -186,7 +186,7 @@ const LONG_STEPS: &str = "--case 2 --dt 2400";
 #[test]
 fn a_zonal_flow_has_the_errors_that_are_known_around_axes_that_fit_the_nodes() {
     let mut l2 = Vec::new();
-    for alpha in ["0", "0.05", "1.520796326794897", "1.5707963267948966"] {
+    for alpha in ["0.05", "1.5707963267948966"] {
         let told = object(&format!("{LONG_STEPS} --alpha {alpha}"));
         assert_eq!(told["verified"], true, "{told}");
         l2.push(told["errors"]["l2"].as_f64().unwrap());

@@ -31,8 +31,8 @@ impl World<'_> {
     /// How many cases are tried if not all.
     pub fn share(&self) -> Share {
         match self.grid {
-            (1, 1) => Share::OneIn(8),
-            _ => Share::OneIn(50),
+            (1, 1) => Share::OneIn(20),
+            _ => Share::OneIn(100),
         }
         .or_all()
     }

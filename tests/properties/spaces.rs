@@ -409,7 +409,7 @@ fn every_mutant_of_products_with_triangles_is_found() {
 
 #[test]
 fn every_mutant_of_lu_is_found() {
-    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+    for (p, q) in [(1, 1), (2, 3)] {
         for ((m, n), stride) in [
             ((1, 1), 1),
             ((2, 2), 1),
@@ -617,7 +617,7 @@ fn every_mutant_of_the_qr_factorisation_is_found() {
         low,
         high,
     };
-    for (p, q) in [(1, 1), (2, 2), (2, 3)] {
+    for (p, q) in [(1, 1), (2, 3)] {
         for (mt, nt, stride) in [
             (1, 1, 1),
             (2, 1, 1),

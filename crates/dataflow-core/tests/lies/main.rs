@@ -24,6 +24,7 @@ use specimen::wavefront::{Naming, Wavefront};
 use specimen::{
     Cholesky, Mixed, Mutant, Mutation, Number, Specimen, Twist, mutations, tried, within,
 };
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -51,8 +52,13 @@ mod size {
 
 /// Inline, and some shuffled orders on one and on two threads.
 fn executors() -> Vec<(String, Box<dyn Executor>)> {
+    executors_of(0..size::N_SEEDS)
+}
+
+/// The same of these seeds.
+fn executors_of(seeds: Range<u64>) -> Vec<(String, Box<dyn Executor>)> {
     let mut all: Vec<(String, Box<dyn Executor>)> = vec![("inline".into(), Box::new(Inline))];
-    for seed in 0..size::N_SEEDS {
+    for seed in seeds {
         for n_threads in [1, 2] {
             let shuffled = Shuffled::new(seed).with_threads(n_threads);
             all.push((format!("{shuffled:?}"), Box::new(shuffled)));

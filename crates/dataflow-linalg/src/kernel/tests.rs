@@ -409,12 +409,14 @@ fn trsm_op_undoes_the_product_with_any_triangle_from_either_side() {
 fn a_unit_matrix_is_solved_as_any_other_and_keeps_its_zeros() {
     fn check<T: Scalar>() {
         let kinds = every_solve().filter(|(side, ..)| *side == Side::Left);
-        for (n, (_, op, shape)) in kinds.flat_map(|kind| [0, 1, 5, 48, 49, 131].map(|n| (n, kind)))
+        for (n, (_, op, shape)) in kinds.flat_map(|kind| [0, 1, 5, 48, 49, 101].map(|n| (n, kind)))
         {
             let a = Dense::triangle_of::<T>(n, shape);
             let unit = |i: usize, j: usize| c64::new(if i == j { 1.0 } else { 0.0 }, 0.0);
             for (f, &format) in FORMATS.iter().enumerate() {
-                for other in [format, FORMATS[(f + 1) % 5]] {
+                // The largest take nearly all of the time: each format once, beside another.
+                let others = [FORMATS[(f + 1) % 5], format];
+                for &other in others.iter().take(if n > 49 { 1 } else { 2 }) {
                     let what = format!("{op:?} {shape:?} {n} {format:?} {other:?}");
                     let mut triangle = a.tile::<T>(other);
                     poison_other(&mut triangle, shape);
