@@ -556,6 +556,64 @@ mod tests {
         assert_eq!(rests(&lanes, ROUND), rest);
     }
 
+    /// Has tasks for worker 0 alone.
+    #[derive(Clone, Debug, Default)]
+    struct Partial(Arc<Mutex<Vec<Ready>>>);
+
+    impl Scheduler for Partial {
+        fn name(&self) -> &str {
+            "partial"
+        }
+
+        fn open(&self, _: &Crew) -> Box<dyn ReadyQueue> {
+            Box::new(self.clone())
+        }
+    }
+
+    impl ReadyQueue for Partial {
+        fn push(&self, _: usize, task: Ready) {
+            held(&self.0).push(task);
+        }
+
+        fn take(&self, worker: usize) -> Option<Ready> {
+            match worker {
+                0 => held(&self.0).pop(),
+                _ => None,
+            }
+        }
+
+        fn is_empty(&self) -> bool {
+            held(&self.0).is_empty()
+        }
+    }
+
+    #[test]
+    fn whoever_is_told_to_look_at_once_looks_after_all_that_happens_now() {
+        let machine = Topology::made_of(&[1, 1], |_, _| 10);
+        let places = Bind::Cores.places(&machine, 2);
+        let policy = Policy::custom(Arc::new(Partial::default()));
+        let lanes = Lanes::new(&machine, &places, &policy, ROUND, 0.0);
+        lanes.lend(0, &mut |lane| (7..10).for_each(|word| lane.push(word, 0)));
+        let begin = |now| {
+            lanes.lend(0, &mut |lane| assert!(lane.pop().is_some()));
+            let mut woken = Vec::new();
+            lanes.pass(0, now, &mut |worker| woken.push(worker));
+            woken
+        };
+        let mut now = Duration::ZERO;
+        begin(now);
+        // It looks in vain until it does so only after two rounds.
+        while rests(&lanes, now) == Rest::Sleeps(Some(ROUND)) {
+            now += ROUND;
+            assert_eq!(rests(&lanes, now), Rest::ComesIn);
+            assert_eq!(found(&lanes), None);
+        }
+        assert_eq!(rests(&lanes, now), Rest::Sleeps(Some(2 * ROUND)));
+        assert_eq!(begin(now), [1], "what is queued has changed");
+        assert_eq!(rests(&lanes, now), Rest::Sleeps(Some(Duration::ZERO)));
+        assert_eq!(rests(&lanes, now), Rest::ComesIn);
+    }
+
     /// Each of ten thousand ranks had tables of its own.
     #[test]
     fn lanes_of_another_run_share_what_is_known_of_the_machine_and_no_task() {
