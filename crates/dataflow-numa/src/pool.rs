@@ -85,7 +85,8 @@ impl Pool {
             counters,
             ..
         } = self;
-        Kit::new(worker, crew, policy, wards, &counters[worker], self)
+        let kit = Kit::new(worker, crew, policy, wards, &counters[worker], self);
+        kit.lingering(!self.crowded)
     }
 
     /// Whether a job wants the worker with this kit.

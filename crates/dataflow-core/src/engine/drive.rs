@@ -431,7 +431,7 @@ pub(crate) fn next<'f, F: Front>(
         if announced == Pulled::ByAnother {
             idle.get_or_insert_with(Idle::default)
                 .pause(visit.lane, false);
-        } else if !front.lingers(&mut waits_since) {
+        } else if !front.lingers(&mut waits_since) && !visit.lane.lingers() {
             return None;
         }
     }

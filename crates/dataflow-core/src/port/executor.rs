@@ -162,6 +162,12 @@ pub trait Lane {
     /// A task from another worker's queue.
     fn steal(&mut self) -> Option<Word>;
 
+    /// Whether a worker that has found nothing, and would leave the run, shall look once more: the lane
+    /// may have waited for a moment until others queued something. By default it leaves.
+    fn lingers(&mut self) -> bool {
+        false
+    }
+
     /// Whether the task that `pop` has just given came from another worker's queue all the same.
     /// Asked in runs that are recorded, after each `pop` that gave one; by default it never does.
     fn has_helped(&mut self) -> bool {

@@ -72,6 +72,10 @@ impl Lane for KeepingLane<'_> {
         self.lane.steal()
     }
 
+    fn lingers(&mut self) -> bool {
+        self.lane.lingers()
+    }
+
     fn has_helped(&mut self) -> bool {
         self.lane.has_helped()
     }

@@ -26,6 +26,8 @@ pub(crate) struct Kit<'p> {
     pub backlog: &'p dyn Backlog,
     /// Time passes as the machine's does; not so in a simulation.
     pub is_real: bool,
+    /// It stays for a moment where it runs out of tasks: it keeps nobody from its core.
+    lingers: bool,
     /// It takes from everybody, whatever the policy says: it has waited in vain for what is within reach.
     pub takes_all: bool,
     wards: &'p Wards,
@@ -65,6 +67,7 @@ impl<'p> Kit<'p> {
             counters,
             backlog,
             is_real: true,
+            lingers: true,
             takes_all: false,
             wards,
             ward: wards.of(numa_node),
@@ -73,10 +76,16 @@ impl<'p> Kit<'p> {
         }
     }
 
+    /// The same of a worker that stays for a moment where it runs out of tasks, or does not.
+    pub fn lingering(self, lingers: bool) -> Self {
+        Kit { lingers, ..self }
+    }
+
     /// The kit of a worker whose visits are simulated, as it was left.
     pub fn simulated(self, habits: Habits) -> Self {
         Kit {
             is_real: false,
+            lingers: false,
             habits: Cell::new(habits),
             ..self
         }
@@ -199,6 +208,8 @@ pub(crate) struct Visit<'s, 'p> {
     /// Whether a task was taken since the last time that one was looked for elsewhere; then it is
     /// not on duty.
     busy: bool,
+    /// Whether one was, when that was done last.
+    was_busy: bool,
 }
 
 impl<'s, 'p> Visit<'s, 'p> {
@@ -211,6 +222,7 @@ impl<'s, 'p> Visit<'s, 'p> {
             risen,
             dry: false,
             busy: false,
+            was_busy: false,
         }
     }
 
@@ -243,7 +255,7 @@ impl<'s, 'p> Visit<'s, 'p> {
     /// The first task since one was looked for elsewhere, or at all: duty ends, and the call for mail.
     #[cold]
     fn becomes_busy(&mut self) {
-        self.busy = true;
+        (self.busy, self.dry) = (true, false);
         if self.risen != Risen::Free {
             self.risen = self.kit.gets_busy(self.risen);
         }
@@ -274,6 +286,7 @@ impl<'s, 'p> Visit<'s, 'p> {
     /// at an end. Who has waited in vain has none left, and no reach: those who might come for it may wait, too.
     pub fn rings(&mut self) -> &'s [Ring] {
         let (anew, patience) = (std::mem::take(&mut self.busy), self.kit.policy.patience);
+        self.was_busy |= anew;
         if anew {
             self.takes_all = self.kit.takes_all;
         }
@@ -290,6 +303,11 @@ impl<'s, 'p> Visit<'s, 'p> {
     #[cold]
     pub fn waits(&mut self) {
         self.takes_all = true;
+    }
+
+    /// Whether it has just run out of tasks and stays for a moment: once each time.
+    pub fn lingers(&mut self) -> bool {
+        std::mem::take(&mut self.was_busy) && self.kit.lingers
     }
 
     /// Nothing was found in them.

@@ -314,6 +314,47 @@ mod tests {
     }
 
     #[test]
+    fn whoever_runs_out_of_tasks_waits_once_for_what_a_neighbour_queues() {
+        for priority in [0, 5] {
+            on_lanes(&[2, 1], |_, lanes| {
+                let [there, here, far] = lanes.get_disjoint_mut([0, 1, 2]).unwrap();
+                let [there, here, far] = [there.as_lane(), here.as_lane(), far.as_lane()];
+                here.push(1, priority);
+                assert_eq!([here.pop(), here.steal()], [Some(1), None]);
+                there.push(2, priority);
+                assert!(here.lingers());
+                assert_eq!([here.steal(), here.steal()], [Some(2), None]);
+                assert!(!here.lingers(), "nobody queues anything");
+                there.push(3, priority);
+                assert!(!here.lingers(), "it has waited");
+                assert_eq!(far.steal(), Some(3));
+                assert_eq!(far.steal(), None);
+                there.push(4, priority);
+                assert!(!far.lingers(), "it has no neighbour");
+            });
+        }
+    }
+
+    /// It came back, to be sent away again, until the job was over.
+    #[test]
+    fn whoever_is_sent_away_from_its_work_is_not_said_to_have_left_because_there_was_none() {
+        let policy = Policy::distance();
+        let crew = crew(&in_a_row(&[2]), policy.reach);
+        let (wards, counters) = (Wards::new(&crew, true), Counters::new(1));
+        let kit = Kit::new(1, &crew, &policy, &wards, &counters, &NoBacklog);
+        for looks_again in [false, true] {
+            let queues = Queues::new(&policy, &crew);
+            let mut lane = queues.open(&kit, Risen::Free);
+            let here = lane.as_lane();
+            assert_eq!(here.steal(), None);
+            here.push(1, 0);
+            assert_eq!(here.pop(), Some(1));
+            assert!(!looks_again || here.steal().is_none());
+            assert_eq!(lane.close().dry, looks_again);
+        }
+    }
+
+    #[test]
     fn what_is_less_urgent_than_nothing_is_taken_last_by_neighbours_and_thieves() {
         on_lanes(&[2], |_, lanes| {
             lanes[0].as_lane().push(1, 0);
