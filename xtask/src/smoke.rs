@@ -131,14 +131,26 @@ const RESIDUAL_BOUND: f64 = 30.0;
 /// Far above what any run here needs, also on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Without features linear algebra is built once more, for a few small runs: at level 1 that takes 97 s of
-/// processors, so 34.
-pub const PLAIN_LINALG: &str = "profile.test.package.dataflow-linalg.opt-level=0";
+/// Without features our libraries are built once more, for a few small runs: not optimised, which takes a
+/// third of the time.
+const PLAIN: [&str; 5] = [
+    "profile.test.package.dataflow-core.opt-level=0",
+    "profile.test.package.dataflow-linalg.opt-level=0",
+    "profile.test.package.dataflow-mpi.opt-level=0",
+    "profile.test.package.dataflow-numa.opt-level=0",
+    "profile.test.package.dataflow-trace.opt-level=0",
+];
+
+/// What cargo is told of them.
+pub fn unoptimised() -> Vec<&'static str> {
+    let settings = PLAIN.iter().flat_map(|setting| ["--config", setting]);
+    settings.collect()
+}
 
 /// Builds the examples that know of features, without them, and runs them.
 pub fn plain() -> Outcome {
     let examples = KNOWING.iter().flat_map(|name| ["--example", name]);
-    let examples = examples.chain(["--config", PLAIN_LINALG]);
+    let examples = examples.chain(unoptimised());
     let known = RUNS.iter().filter(|run| KNOWING.contains(&run.example));
     judged(&examples.collect::<Vec<_>>(), known.chain(RUNS_PLAIN))
 }

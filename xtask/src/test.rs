@@ -41,8 +41,6 @@ const WORKSPACE: &[&str] = &["--workspace"];
 /// name: to build and to run it a second time takes minutes. The packages are those that decide the
 /// features of what all have in common, or faer and others would be built twice.
 const BARE: &[&str] = &[
-    "--config",
-    smoke::PLAIN_LINALG,
     "-p",
     "dataflow-runtime",
     "-p",
@@ -142,7 +140,8 @@ pub fn run(options: &Options) -> ExitCode {
     // The tests of the topology run examples that are built here.
     steps.step("examples, default features", smoke::plain);
     steps.step("tests, default features", || {
-        told::tests(&mut test(options, BARE))
+        let bare = [&smoke::unoptimised(), BARE].concat();
+        told::tests(&mut test(options, &bare))
     });
     tests(&mut steps, options);
     collections(&mut steps, options);
