@@ -133,12 +133,11 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Without features our libraries are built once more, for a few small runs: not optimised, which takes a
 /// third of the time.
-const PLAIN: [&str; 5] = [
+const PLAIN: [&str; 4] = [
     "profile.test.package.dataflow-core.opt-level=0",
     "profile.test.package.dataflow-linalg.opt-level=0",
     "profile.test.package.dataflow-mpi.opt-level=0",
     "profile.test.package.dataflow-numa.opt-level=0",
-    "profile.test.package.dataflow-trace.opt-level=0",
 ];
 
 /// What cargo is told of them.
