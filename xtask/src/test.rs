@@ -61,6 +61,8 @@ const BARE: &[&str] = &[
     "--",
     "--skip",
     SIMULATIONS,
+    "--skip",
+    ARENA,
     told::SHOW,
 ];
 
@@ -71,6 +73,9 @@ const LIBRARIES: &[&str] = &["--lib", "--bins", "--exclude", "dataflow-symbols"]
 /// Unit tests that compare policies on simulated machines: nearly all the time that those of dataflow-numa
 /// take.
 const SIMULATIONS: &str = "simulate::tests";
+
+/// Threads that write over all their blocks: without optimisation seconds, and no feature is asked for there.
+const ARENA: &str = "blocks_never_overlap";
 
 /// For the tests' own programs: so those that this machine cannot run are heard of.
 const TOLD: &[&str] = &["--", told::SHOW];
