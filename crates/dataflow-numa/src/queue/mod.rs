@@ -146,15 +146,25 @@ mod tests {
     use dataflow_core::port::{Hint, Ready, Word};
     use std::sync::{Arc, Mutex};
 
-    struct NoBacklog;
+    /// What other jobs have.
+    enum Holds {
+        Nothing,
+        WordsOn(usize),
+        Words,
+        Mail,
+    }
 
-    impl Backlog for NoBacklog {
-        fn has_words_on(&self, _: usize) -> bool {
-            false
+    impl Backlog for Holds {
+        fn has_words_on(&self, node: usize) -> bool {
+            match self {
+                Holds::Nothing | Holds::Mail => false,
+                Holds::WordsOn(on) => *on == node,
+                Holds::Words => true,
+            }
         }
 
         fn has_mail(&self) -> bool {
-            false
+            matches!(self, Holds::Mail)
         }
     }
 
@@ -165,7 +175,7 @@ mod tests {
         let crew = crew(&in_a_row(&[2, 0, 1]), policy.reach);
         let wards = Wards::new(&crew, policy.reaches_all());
         let counters = Counters::new(3);
-        let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+        let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &Holds::Nothing);
         let kits: Vec<Kit> = (0..3).map(kit).collect();
         let mut takers = Vec::new();
         for taker in 0..3 {
@@ -211,18 +221,6 @@ mod tests {
         assert_eq!(takers("fifo", Hint::Node(2)), on_two);
     }
 
-    struct Full;
-
-    impl Backlog for Full {
-        fn has_words_on(&self, _: usize) -> bool {
-            true
-        }
-
-        fn has_mail(&self) -> bool {
-            false
-        }
-    }
-
     /// Of tasks that had come by mail none woke anybody: the worker that took the mail in was on
     /// duty, and took them from its own queue, which did not end its duty.
     #[test]
@@ -241,7 +239,7 @@ mod tests {
             for ((crew, priority), keep) in cases.flat_map(|case| kept.map(|keep| (case, keep))) {
                 let wards = Wards::new(crew, policy.reaches_all());
                 let counters = Counters::new(2);
-                let kit = Kit::new(1, crew, &policy, &wards, &counters, &Full);
+                let kit = Kit::new(1, crew, &policy, &wards, &counters, &Holds::Words);
                 let queues = Queues::new(&policy, crew);
                 let ward = wards.of(0);
                 let listed = [0, 1].map(|worker| ward.list(worker, 0, Risen::Free));
@@ -277,8 +275,16 @@ mod tests {
             let crew = crew(&in_a_row(&[1, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = [0, 1].map(|_| Counters::new(2));
-            let kits = [0, 1]
-                .map(|worker| Kit::new(worker, &crew, &policy, &wards, &counters[worker], &Full));
+            let kits = [0, 1].map(|worker| {
+                Kit::new(
+                    worker,
+                    &crew,
+                    &policy,
+                    &wards,
+                    &counters[worker],
+                    &Holds::Words,
+                )
+            });
             let queues = Queues::new(&policy, &crew);
             let [mut here, mut there] = [0, 1].map(|node| queues.open(&kits[node], Risen::Free));
             let [here, there] = [here.as_lane(), there.as_lane()];
@@ -306,7 +312,8 @@ mod tests {
         let counters: Vec<_> = (0..crew.n_workers())
             .map(|_| Counters::new(cores.len()))
             .collect();
-        let kit = |(worker, counters)| Kit::new(worker, &crew, &policy, &wards, counters, &Full);
+        let kit =
+            |(worker, counters)| Kit::new(worker, &crew, &policy, &wards, counters, &Holds::Words);
         let kits: Vec<Kit> = counters.iter().enumerate().map(kit).collect();
         let queues = Queues::new(&policy, &crew);
         let lanes = kits.iter().map(|kit| queues.open(kit, Risen::Free));
@@ -341,7 +348,7 @@ mod tests {
         let policy = Policy::distance();
         let crew = crew(&in_a_row(&[2]), policy.reach);
         let (wards, counters) = (Wards::new(&crew, true), Counters::new(1));
-        let kit = Kit::new(1, &crew, &policy, &wards, &counters, &NoBacklog);
+        let kit = Kit::new(1, &crew, &policy, &wards, &counters, &Holds::Nothing);
         for looks_again in [false, true] {
             let queues = Queues::new(&policy, &crew);
             let mut lane = queues.open(&kit, Risen::Free);
@@ -435,20 +442,8 @@ mod tests {
         let policy = Policy::distance();
         let crew = crew(&in_a_row(&[1]), policy.reach);
         let (wards, counters) = (Wards::new(&crew, true), Counters::new(1));
-        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Full);
+        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::Words);
         assert_eq!([(); 4].map(|()| kit.glance(20, 8)), [0, 8, 16, 4]);
-    }
-
-    struct On(usize);
-
-    impl Backlog for On {
-        fn has_words_on(&self, node: usize) -> bool {
-            node == self.0
-        }
-
-        fn has_mail(&self) -> bool {
-            false
-        }
     }
 
     /// The worker that queued a task there meanwhile woke nobody, since one was on duty.
@@ -459,23 +454,11 @@ mod tests {
             let crew = crew(&in_a_row(&[1, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
-            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &On(1));
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::WordsOn(1));
             let listed = wards.of(1).list(1, 1, Risen::Free);
             assert_eq!(kit.gets_busy(Risen::OnDuty), Risen::Free);
             let risen = wards.of(1).leave(listed);
             assert_eq!(risen == Risen::OnDuty, wakes, "{policy}");
-        }
-    }
-
-    struct Mail;
-
-    impl Backlog for Mail {
-        fn has_words_on(&self, _: usize) -> bool {
-            false
-        }
-
-        fn has_mail(&self) -> bool {
-            true
         }
     }
 
@@ -493,7 +476,7 @@ mod tests {
             let crew = crew(&in_a_row(&[2, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
-            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Mail);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::Mail);
             let queues = Queues::new(&policy, &crew);
             let mut lane = queues.open(&kit, risen);
             lane.as_lane().push(7, 0);
@@ -549,7 +532,7 @@ mod tests {
             let crew = crew(&in_a_row(&[2, 1]), policy.reach);
             let wards = Wards::new(&crew, policy.reaches_all());
             let counters = Counters::new(2);
-            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::Nothing);
             let ready = |hint| Ready::new(7, 5).with_hint(hint);
             type Push<'t> = &'t dyn Fn(&mut dyn Lane);
             let pushes: [(usize, Push<'_>); 4] = [
@@ -580,7 +563,7 @@ mod tests {
         for (priority, n_tasks) in [(5, 3), (0, 3), (5, 1), (0, 1)] {
             let wards = Wards::new(&crew, true);
             let counters = Counters::new(1);
-            let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &NoBacklog);
+            let kit = |worker| Kit::new(worker, &crew, &policy, &wards, &counters, &Holds::Nothing);
             let (victim, thief) = (kit(0), kit(1));
             let queues = Queues::new(&policy, &crew);
             let mut lane = queues.open(&victim, Risen::Free);
@@ -599,7 +582,7 @@ mod tests {
         let crew = crew(&in_a_row(&[1]), policy.reach);
         let wards = Wards::new(&crew, true);
         let counters = Counters::new(1);
-        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+        let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::Nothing);
         let queues = Queues::new(&policy, &crew);
         let mut lane = queues.open(&kit, Risen::Free);
         let mut keeping = KeepingLane::new(lane.as_lane(), 3);
@@ -620,7 +603,7 @@ mod tests {
             let crew = crew(&in_a_row(&[1]), policy.reach);
             let wards = Wards::new(&crew, true);
             let counters = Counters::new(1);
-            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &NoBacklog);
+            let kit = Kit::new(0, &crew, &policy, &wards, &counters, &Holds::Nothing);
             let queues = Queues::new(&policy, &crew);
             let mut lane = queues.open(&kit, Risen::Free);
             let mut keeping = KeepingLane::new(lane.as_lane(), 3);
@@ -647,7 +630,7 @@ mod tests {
                 &policy,
                 &wards,
                 &counters[worker],
-                &NoBacklog,
+                &Holds::Nothing,
             )
         };
         let kits = [kit(0), kit(1)];
