@@ -80,6 +80,8 @@ pub struct Mpi {
     ring: ReceiveRing,
     flights: Flights,
     events: VecDeque<Event>,
+    /// What the last look found has not all been taken, or has just been.
+    has_found: bool,
     /// MPI answers no more.
     broken: bool,
     _world: Arc<()>,
@@ -109,6 +111,7 @@ impl Mpi {
             ring: ReceiveRing::new(comm, sizes.packets.max(1), packet_bytes, n_ranks)?,
             flights: Flights::default(),
             events: VecDeque::new(),
+            has_found: false,
             broken: false,
             _world: world,
         })
@@ -176,8 +179,10 @@ impl Transport for Mpi {
         false
     }
 
+    /// A look takes all that is complete. So behind what it has found there is nothing, and MPI, which takes as long
+    /// to say so, is not asked at once.
     fn poll(&mut self) -> Option<Event> {
-        if self.events.is_empty() && !self.broken {
+        if self.events.is_empty() && !self.broken && !std::mem::take(&mut self.has_found) {
             let _serialized = serialized();
             if let Err(fault) = self.look() {
                 // Whose fault it is MPI does not say: nobody is reached any more.
@@ -188,6 +193,7 @@ impl Transport for Mpi {
                 let lost = others.map(|rank| Event::Lost(rank, format!("MPI: {fault}")));
                 self.events.extend(lost);
             }
+            self.has_found = !self.events.is_empty();
         }
         self.events.pop_front()
     }
