@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// read.
 ///
 /// A shell's limit is one on addresses, and counts what is only reserved too: stacks of threads, arenas of the
-/// allocator. [`Needs`](super::Needs) know nothing of these, and
+/// allocator, and for each worker twice the largest cache, which faer's products reserve. [`Needs`](super::Needs) know nothing of these, and
 /// [`expect_room`](super::Needs::expect_room) looks at what is held alone: just below such a limit a run may
 /// be let in and fail.
 ///
