@@ -44,6 +44,7 @@ const EXAMPLE: Example = Example {
         "check",
         "plan",
         "simulate",
+        "costs",
     ],
 };
 

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use common::cli::simulated::{SWAPS, is_simulated_only};
 use common::cli::{self, Example, Failure, Flags, Measured, Outcome, Settings};
 use common::problem::{
-    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest, in_numbers, is_checked,
+    Generated, Job, Kind, Matrix, PLAYED, Problem, by_precision, digest, in_numbers, is_checked,
     judge, over_ranks, then_checked,
 };
 use dataflow::core::port::Heap;
@@ -37,7 +37,7 @@ const EXAMPLE: Example = Example {
     name: "lu",
     about: "Factors a matrix of any shape by tiles, with row swaps",
     runs: true,
-    honours: COUNTED,
+    honours: PLAYED,
 };
 
 /// The flags of this example alone.

@@ -42,6 +42,7 @@ const EXAMPLE: Example = Example {
         "check",
         "plan",
         "simulate",
+        "costs",
     ],
 };
 

@@ -10,7 +10,7 @@ use clap::Args;
 use common::cli::simulated::is_simulated_only;
 use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem::{
-    COUNTED, Generated, Job, Kind, Matrix, Problem, by_precision, digest_of_upper, is_checked,
+    Generated, Job, Kind, Matrix, PLAYED, Problem, by_precision, digest_of_upper, is_checked,
     judge, over_ranks, then_checked,
 };
 use dataflow::Monitor;
@@ -28,7 +28,7 @@ const EXAMPLE: Example = Example {
     name: "qr",
     about: "Factors a matrix of any shape by tiles and along a tree",
     runs: true,
-    honours: COUNTED,
+    honours: PLAYED,
 };
 
 /// The flags of this example alone.

@@ -28,7 +28,7 @@ mod trust;
 use asked::{Asked, right_hand_sides};
 use clap::Args;
 use common::cli::{self, Example, Failure, Settings};
-use common::problem::{File, Generated, InAnyPrecision, Kind, Problem, by_precision};
+use common::problem::{COUNTED, File, Generated, InAnyPrecision, Kind, Problem, by_precision};
 use dataflow::linalg::matrix::market::Reader;
 use dataflow::linalg::scalar::Scalar;
 use factors::Method;
@@ -40,19 +40,7 @@ const EXAMPLE: Example = Example {
     name: "solve",
     about: "Solves systems of linear equations, and says how far the solution can be trusted",
     runs: true,
-    honours: &[
-        "n",
-        "m",
-        "nb",
-        "grid",
-        "precision",
-        "input",
-        "seed",
-        "backend",
-        "check",
-        "plan",
-        "simulate",
-    ],
+    honours: COUNTED,
 };
 
 /// The flags of this example alone.

@@ -498,6 +498,36 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
     }
 }
 
+/// `solve`, `least_squares`, `jacobi3d` and `nas_ft` offered `--costs` and `--simulate time`, and refused
+/// both whatever the file said.
+#[test]
+fn help_offers_costs_where_virtual_time_can_be_had() {
+    for (example, is_played) in [
+        ("cholesky", true),
+        ("cholesky_sequence", true),
+        ("inverse", true),
+        ("lu", true),
+        ("matmul", true),
+        ("qr", true),
+        ("jacobi3d", false),
+        ("least_squares", false),
+        ("nas_ft", false),
+        ("solve", false),
+    ] {
+        let help = run(example, &["--help"]).stdout;
+        assert!(help.contains("--simulate <WHAT>"), "{example}: {help}");
+        assert_eq!(help.contains("--costs <FILE>"), is_played, "{example}");
+        assert_eq!(help.contains("virtual time"), is_played, "{example}");
+        let asked = run(example, &["--simulate", "time"]);
+        assert_eq!(asked.status, 2, "{example}: {}", asked.stderr);
+        let says = match is_played {
+            true => "needs --costs FILE",
+            false => "[possible values: counts]",
+        };
+        assert!(asked.error_line().contains(says), "{}", asked.stderr);
+    }
+}
+
 #[test]
 fn a_file_of_hosts_that_is_not_there_is_a_failure_with_its_object() {
     let flags = ["--rank", "0", "--hosts", "no/such/file", "--json"];

@@ -87,8 +87,9 @@ pub struct Example {
     pub about: &'static str,
     /// Whether it runs a graph on workers, or simulates that.
     pub runs: bool,
-    /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision
-    /// input seed backend variant check`.
+    /// The flags it honours besides those that all do, or all that run: of `n m nb grid precision input
+    /// seed backend variant check plan simulate costs`. With `simulate` alone its graph can only be
+    /// counted, with `costs` beside it also be played in virtual time.
     pub honours: &'static [&'static str],
 }
 

@@ -5,7 +5,7 @@
 
 use super::outputs::Outputs;
 use super::{Example, Failure};
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
@@ -505,6 +505,14 @@ impl<Own: Args> Settings<Own> {
     }
 }
 
+/// The flag `--simulate` of an example that does not know what its tasks cost.
+fn without_a_clock(simulate: clap::Arg) -> clap::Arg {
+    let counts = PossibleValuesParser::new(Simulation::Counts.to_possible_value());
+    simulate
+        .value_parser(counts.map(|_| Simulation::Counts))
+        .help("Compute nothing: tell what --ranks ranks, up to 10,000,000, would do and send, and with --threads what they would hold")
+}
+
 /// The command line of an example, matched; every flag that is given is one that it honours.
 fn honoured(
     example: &Example,
@@ -517,7 +525,6 @@ fn honoured(
             || launched && OF_RANKS.contains(&flag)
             || example.runs && OF_RUNS.contains(&flag)
             || example.runs && launched && OF_TRACES.contains(&flag)
-            || flag == "costs" && launched && example.honours.contains(&"simulate")
             || example.honours.contains(&flag)
     };
     let shared = Flags::augment_args(clap::Command::new(""));
@@ -527,6 +534,9 @@ fn honoured(
         .version(env!("CARGO_PKG_VERSION"));
     for flag in shared.get_arguments().map(|flag| flag.get_id().as_str()) {
         command = command.mut_arg(flag, |arg| arg.hide(!honours(flag)));
+    }
+    if !honours("costs") {
+        command = command.mut_arg("simulate", without_a_clock);
     }
     // No flag begins with a digit: what looks like a number is a value, and refused as one.
     command = command.mut_args(|arg| {
@@ -558,8 +568,8 @@ impl Flags {
             let text = format!("--simulate counts has no clock, and --{flag} asks for one");
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }
-        let of_simulation = given("costs") && !example.honours.contains(&"costs");
-        if of_simulation && self.simulate != Some(Simulation::Time) {
+        let of_simulation = example.honours.contains(&"simulate");
+        if given("costs") && of_simulation && self.simulate != Some(Simulation::Time) {
             let text = "--costs: only --simulate time asks what things cost";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
         }

@@ -41,6 +41,22 @@ pub const COUNTED: &[&str] = &[
     "simulate",
 ];
 
+/// The same of one whose graph can also be played in virtual time.
+pub const PLAYED: &[&str] = &[
+    "n",
+    "m",
+    "nb",
+    "grid",
+    "precision",
+    "input",
+    "seed",
+    "backend",
+    "check",
+    "plan",
+    "simulate",
+    "costs",
+];
+
 /// Up to this order a result is checked unless the user says otherwise.
 const CHECKED_BY_DEFAULT: usize = 8000;
 

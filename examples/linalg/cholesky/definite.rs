@@ -37,6 +37,7 @@ pub const fn example(name: &'static str, about: &'static str) -> Example {
             "check",
             "plan",
             "simulate",
+            "costs",
         ],
     }
 }
