@@ -14,6 +14,7 @@
 mod picture;
 
 use common::cli::{self, Failure, Outcome, Settings};
+use dataflow::core::words::counted;
 use dataflow::numa::{Place, Topology, TopologyError, Warning, nearest, rivals};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -233,16 +234,12 @@ impl Plan {
     /// One line: what was found.
     fn summary(&self) -> String {
         let topology = &self.topology;
-        let count = |n: usize, one: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {one}s"),
-        };
         [
-            count(topology.packages().len(), "package"),
-            count(topology.n_numa_nodes(), "NUMA node"),
-            count(topology.n_cores(), "core"),
-            count(topology.n_pus(), "PU"),
-            count(self.places.len(), "worker"),
+            counted(topology.packages().len(), "package"),
+            counted(topology.n_numa_nodes(), "NUMA node"),
+            counted(topology.n_cores(), "core"),
+            counted(topology.n_pus(), "PU"),
+            counted(self.places.len(), "worker"),
         ]
         .join(", ")
     }
