@@ -478,6 +478,16 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
         ("heat", "--nb", "Rows of a band [default: 32]"),
         ("lu", "--n", "[default: 4000]"),
         (
+            "lu",
+            "--precision",
+            "for a complex file c64] [possible values: f32, f64, c32, c64]",
+        ),
+        (
+            "matmul",
+            "--precision",
+            "numbers [default: f64] [possible values: f32, f64, c32, c64]",
+        ),
+        (
             "cholesky",
             "--input",
             "of a general matrix the lower triangle",
@@ -524,6 +534,20 @@ fn help_offers_costs_where_virtual_time_can_be_had() {
             true => "needs --costs FILE",
             false => "[possible values: counts]",
         };
+        assert!(asked.error_line().contains(says), "{}", asked.stderr);
+    }
+}
+
+#[test]
+fn a_rank_of_no_hosts_and_an_address_without_a_port_are_told_what_is_needed() {
+    let alone = &["--rank", "0"][..];
+    let without_port = &["--rank", "0", "--peers", "h", "--listen", "10.0.0.2"][..];
+    for (flags, says) in [
+        (alone, "--hosts FILE or --peers HOSTS"),
+        (without_port, "like 10.0.0.2:4001"),
+    ] {
+        let asked = run("cholesky", flags);
+        assert_eq!(asked.status, 2, "{}", asked.stderr);
         assert!(asked.error_line().contains(says), "{}", asked.stderr);
     }
 }

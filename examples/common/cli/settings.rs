@@ -20,6 +20,7 @@ use dataflow::{Bind, Policy, Runtime, RuntimeBuilder};
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -70,8 +71,8 @@ pub struct Flags {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', requires = "rank")]
     pub peers: Vec<String>,
     /// Where this rank listens [default: at its host, any port]
-    #[arg(long, value_name = "ADDRESS", requires = "rank")]
-    pub listen: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDRESS", requires = "rank", value_parser = listening_address)]
+    pub listen: Option<SocketAddr>,
     /// Of these ports this rank takes one where any would do, like 4001-4100 [default: DATAFLOW_PORTS]
     #[arg(long, value_name = "A-B", requires = "rank", value_parser = port_range)]
     pub ports: Option<RangeInclusive<u16>>,
@@ -538,6 +539,10 @@ fn honoured(
     if !honours("costs") {
         command = command.mut_arg("simulate", without_a_clock);
     }
+    if !honours("input") {
+        let help = "Type of the numbers [default: f64]";
+        command = command.mut_arg("precision", |arg| arg.help(help));
+    }
     // No flag begins with a digit: what looks like a number is a value, and refused as one.
     command = command.mut_args(|arg| {
         let takes_one = arg.get_action().takes_values();
@@ -590,6 +595,10 @@ impl Flags {
         self.says_repeat = given("repeat");
         self.says_seed = given("seed");
         self.agreed = given_alike(command, matches);
+        if self.rank.is_some() && self.hosts.is_none() && self.peers.is_empty() {
+            let text = "--rank: a rank of which hosts? Name them by --hosts FILE or --peers HOSTS";
+            return Err(command.error(clap::error::ErrorKind::MissingRequiredArgument, text));
+        }
         if self.rank.is_some() && self.transport.is_some_and(|other| other != Transport::Tcp) {
             let text = "--rank: ranks of --hosts or --peers talk over sockets (--transport tcp)";
             return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
@@ -912,6 +921,11 @@ fn trace_file(path: PathBuf) -> Result<PathBuf, &'static str> {
 
 fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
     Seat::port_range(text).ok_or_else(|| "a range like 4001-4100 is needed".into())
+}
+
+fn listening_address(text: &str) -> Result<SocketAddr, String> {
+    let needed = "an address of this host and a port are needed, like 10.0.0.2:4001";
+    text.parse().map_err(|_| needed.into())
 }
 
 /// The flags that ranks share, with what stands behind them on the command line or by default.
