@@ -26,22 +26,8 @@ use dataflow::linalg::matrix::{Distribution, Grid, GridError, Layout, LayoutErro
 use dataflow::linalg::scalar::{Scalar, c32, c64};
 use matrix::open;
 
-/// The common flags of an example that works on one matrix of any shape, and whose graph can be counted.
-pub const COUNTED: &[&str] = &[
-    "n",
-    "m",
-    "nb",
-    "grid",
-    "precision",
-    "input",
-    "seed",
-    "backend",
-    "check",
-    "plan",
-    "simulate",
-];
-
-/// The same of one whose graph can also be played in virtual time.
+/// The common flags of an example that works on one matrix of any shape, and whose graph can be counted, or
+/// played in virtual time; what the latter asks for last.
 pub const PLAYED: &[&str] = &[
     "n",
     "m",
@@ -56,6 +42,9 @@ pub const PLAYED: &[&str] = &[
     "simulate",
     "costs",
 ];
+
+/// The same of one whose graph can only be counted.
+pub const COUNTED: &[&str] = PLAYED.split_at(PLAYED.len() - 1).0;
 
 /// Up to this order a result is checked unless the user says otherwise.
 const CHECKED_BY_DEFAULT: usize = 8000;
