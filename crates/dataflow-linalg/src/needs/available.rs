@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// read.
 ///
 /// A shell's limit is one on addresses, and counts what is only reserved too: stacks of threads, arenas of the
-/// allocator, and for each worker twice the largest cache, which faer's products reserve. [`Needs`](super::Needs) know nothing of these, and
-/// [`expect_room`](super::Needs::expect_room) looks at what is held alone: just below such a limit a run may
-/// be let in and fail.
+/// allocator, and for each worker twice the largest cache, which faer's products reserve.
+/// [`Needs`](super::Needs) know nothing of these, and [`expect_room`](super::Needs::expect_room) looks at what
+/// is held alone: just below such a limit a run may be let in and fail.
 ///
 /// # Source
 /// Linux: `MemAvailable`, `VmSize` and limits of proc(5); memory.max, memory.current and memory.stat of control groups

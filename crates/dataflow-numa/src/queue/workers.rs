@@ -42,7 +42,7 @@ const GLANCE: Duration = Duration::from_micros(4);
 /// Tasks between two glances at most.
 const LONGEST_PERIOD: u32 = 64;
 /// How often a worker that runs out of tasks looks at neighbours' queues before it leaves the job: some
-/// 3 µs. A neighbour's next task often comes sooner, and to leave and to come back takes a dozen cache
+/// 3 µs. A neighbour's next task often comes sooner, and to leave and to come back takes some ten cache
 /// lines away from others.
 const LOOKS: usize = 64;
 /// Neighbours in one glance at most.
