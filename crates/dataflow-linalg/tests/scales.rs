@@ -394,6 +394,33 @@ fn a_factor_that_overflows_is_no_solution() {
     check::<c64>(1.7e308);
 }
 
+/// In tiles of two the last column was told, of which what stands above the diagonal tile overflows.
+#[test]
+fn the_first_column_of_r_that_overflows_is_told_whichever_tile_it_is_in() {
+    let large = 1e308;
+    let columns = [
+        [1.0, 1.0, 1.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+        // Upright on the first one, and longer than any number; and twice as long along it.
+        [large, -large, large, -large, 0.0, 0.0],
+        [large, large, large, large, 0.0, 0.0],
+    ];
+    let entry = |i: usize, j: usize| columns[j][i];
+    let is_told = |case: &str, refused: Option<LinalgError>| {
+        let is_right = matches!(refused, Some(LinalgError::Overflow { col: 2, .. }));
+        assert!(is_right, "{case}: {refused:?}");
+    };
+    for nb in [1, 2, 3, 6] {
+        let cut = |cols| Layout::general(6, cols, nb).unwrap();
+        let a = TiledMatrix::from_fn(cut(4), entry);
+        let b = TiledMatrix::from_fn(cut(1), |_, _| 1.0);
+        let refused = least_squares(&a, &b, Options::of_order(nb), BACKEND, &Inline);
+        is_told(&format!("tiles of {nb}"), refused.err());
+    }
+    let refused = whole::least_squares((6, 4), &entry, 1, &|_: usize, _: usize| 1.0);
+    is_told("whole", refused.err());
+}
+
 /// The head of a reflector less what it becomes is no number, and X was NaN; or the length of what is below
 /// it was called infinite.
 #[test]

@@ -159,30 +159,33 @@ impl<'a, T: Scalar> Leading<'a, T> {
         self.r.tile_rows(j).min(self.r.tile_cols(j))
     }
 
-    /// Fails at the first column of the leading square in a tile of R whose first rows, so many, are not
-    /// all finite.
-    fn expect_finite(
-        &self,
-        j: usize,
-        tile: &Tile<T>,
-        rows: impl Fn(usize) -> usize,
-    ) -> Result<(), TaskError> {
-        let is_finite = |col: usize| (0..rows(col)).all(|row| tile.get(row, col).is_finite());
+    /// Fails at the first column of the leading square in a diagonal tile that is not finite, in the tile or
+    /// above it.
+    fn expect_finite(&self, j: usize, tile: &Tile<T>, parts: &[&Tile<T>]) -> Result<(), TaskError> {
+        let is_finite = |col: usize| {
+            let above = parts.iter().all(|part| length_of(part, col) != NOT_FINITE);
+            above && is_finite(tile, col, col + 1)
+        };
         match (0..self.width(j)).find(|&col| !is_finite(col)) {
             Some(col) => Err(LinalgError::overflow(self.r.col_range(j).start + col)),
             None => Ok(()),
         }
     }
 
-    /// PART ← for each column of the tile its products with both vectors, and its length.
+    /// PART ← for each column of the tile its products with both vectors, and its length; or that it is not
+    /// finite, which the step tells that sees all of the column.
     fn part(&self, (i, j): (usize, usize), tile: &Tile<T>, before: &Tile<T>) -> Tile<T> {
         let vectors = Vectors::unpacked(before);
         let (rows, format) = (self.r.row_range(i), Format::ColumnMajor);
         let mut part = Tile::new(OF_A_PART, self.width(j), format, self.r.memory());
-        if vectors.has_ended {
-            return part;
-        }
         for (col, made) in part.columns_mut().enumerate() {
+            if !is_finite(tile, col, rows.len()) {
+                set_value(&mut made[LENGTH..], NOT_FINITE);
+                continue;
+            }
+            if vectors.has_ended {
+                continue;
+            }
             let mut sums = [c64::new(0.0, 0.0); 2];
             let mut length = ScaledSum::default();
             for (at, row) in rows.clone().enumerate() {
@@ -352,6 +355,23 @@ pub(super) const HEAD: usize = 5;
 pub(super) const OF_A_PART: usize = 4;
 /// The first part of the length.
 const LENGTH: usize = 2;
+/// Stands for the length of a column with an entry that is no number.
+const NOT_FINITE: f64 = -1.0;
+
+/// What a part has of a column.
+fn of_part<T: Scalar>(part: &Tile<T>, col: usize) -> &[T] {
+    &part.as_slice()[col * OF_A_PART..][..OF_A_PART]
+}
+
+/// The length of what a part has of a column, or [`NOT_FINITE`].
+fn length_of<T: Scalar>(part: &Tile<T>, col: usize) -> f64 {
+    value(&of_part(part, col)[LENGTH..])
+}
+
+/// Whether the first rows of a column are finite.
+fn is_finite<T: Scalar>(tile: &Tile<T>, col: usize, rows: usize) -> bool {
+    (0..rows).all(|row| tile.get(row, col).is_finite())
+}
 
 /// A number in full, by the bits of its halves, which stand in the places of two elements.
 fn value<T: Scalar>(elements: &[T]) -> f64 {
@@ -427,8 +447,7 @@ impl<T: Scalar> Vectors<T> {
     fn sum_of(&self, parts: &[&Tile<T>], col: usize) -> ([c64; 2], ScaledSum) {
         let (mut sums, mut length) = ([c64::new(0.0, 0.0); 2], ScaledSum::default());
         for part in parts {
-            let part = &part.as_slice()[col * OF_A_PART..][..OF_A_PART];
-            let its_length = value(&part[LENGTH..]);
+            let (its_length, part) = (length_of(part, col), of_part(part, col));
             let size = power_of_two(its_length);
             sums[0] += wide(part[0]) * size * self.scale[0];
             sums[1] += wide(part[1]) * size * self.scale[1];
@@ -646,16 +665,14 @@ impl<T: Scalar> TaskSpace for Leading<'_, T> {
             Part { i, j } => {
                 let [tile, before, made] = flows.slots();
                 let at = (i as usize, j as usize);
-                let tile = tile.read();
-                self.expect_finite(at.1, tile, |_| tile.rows())?;
-                made.put(self.part(at, tile, before.read()));
+                made.put(self.part(at, tile.read(), before.read()));
             }
             Step { j } => {
                 let ([tile, before, made], parts, []) = flows.split();
                 let vectors = before.get().map_or_else(Vectors::none, Vectors::unpacked);
                 let parts: Vec<&Tile<T>> = parts.filter_map(Slot::get).collect();
                 let (j, tile) = (j as usize, tile.read());
-                self.expect_finite(j, tile, |col| col + 1)?;
+                self.expect_finite(j, tile, &parts)?;
                 made.put(self.step(j, tile, vectors, &parts)?);
             }
             Tell { .. } => {
