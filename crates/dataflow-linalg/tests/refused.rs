@@ -222,6 +222,24 @@ fn what_does_not_fit_is_refused_before_a_zero_pivot_is_looked_for() {
     }
 }
 
+/// It was told of right-hand sides that nobody had given, and of its entries first.
+#[test]
+fn a_matrix_that_has_no_inverse_for_its_shape_is_told_so_before_it_is_looked_at() {
+    let layout = Layout::general(3, 2, 2).unwrap();
+    let made = || TiledMatrix::from_fn(layout, |_, _| f64::NAN).named("A");
+    let (lu, expected) = (
+        made(),
+        "the inverse of a matrix \"A\" of 3 x 2 (must be square)",
+    );
+    let pivots = Pivots::new(&lu);
+    for refused in [
+        lu::inverse(made(), AUTO, &Inline),
+        lu::invert(lu, &pivots, AUTO, &Inline),
+    ] {
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+}
+
 #[test]
 fn pivots_that_no_factorisation_has_filled_count_no_swaps() {
     let a = &general((3, 3), 1.0);

@@ -46,6 +46,7 @@ pub fn inverse<T: Scalar>(
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
     let pivots = Pivots::new(&a);
     let factor = Factor::new(&a, &pivots, backend)?;
+    expect_square(&a)?;
     a.scan(on)?;
     let (unit, made) = unit_like(&a, on)?;
     let columns = factor.by_columns_on(on);
@@ -100,6 +101,7 @@ pub fn invert<T: Scalar>(
     backend: Backend,
     on: &dyn Executor,
 ) -> Result<(TiledMatrix<T>, Report), LinalgError> {
+    expect_square(&lu)?;
     let (unit, made) = unit_like(&lu, on)?;
     let solve = Solve::of_unit(&lu, pivots, &unit, backend)?;
     let (relay, turn) = (Relay { a: &lu }, Adjoint::over(&unit, &lu)?);
@@ -108,6 +110,19 @@ pub fn invert<T: Scalar>(
     let run = run_series(all, &[&lu], on).map_err(LinalgError::Run)?;
     drop(unit);
     Ok((lu, joined([made, run])))
+}
+
+/// Refuses a matrix that has no inverse for its shape, before it is looked at and I is made.
+fn expect_square<T: Scalar>(a: &TiledMatrix<T>) -> Result<(), LinalgError> {
+    if a.rows() == a.cols() {
+        return Ok(());
+    }
+    Err(LinalgError::Shape(format!(
+        "the inverse of a matrix{} of {} x {} (must be square)",
+        a.label(),
+        a.rows(),
+        a.cols()
+    )))
 }
 
 /// I, cut and spread like a matrix.
