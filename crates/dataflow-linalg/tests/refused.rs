@@ -222,6 +222,18 @@ fn what_does_not_fit_is_refused_before_a_zero_pivot_is_looked_for() {
     }
 }
 
+/// The index panicked.
+#[test]
+fn a_swap_with_a_row_that_is_not_there_is_told_by_both_rows() {
+    for (row, other) in [(1, 3), (3, 1)] {
+        let refused = lu::permutation(3, [(0, 2), (row, other)]).unwrap_err();
+        let text = format!(
+            "row {row} is swapped with row {other} of 3, counted from 0 (both must be below 3)"
+        );
+        assert_eq!(refused.to_string(), text);
+    }
+}
+
 /// It was told of right-hand sides that nobody had given, and of its entries first.
 #[test]
 fn a_matrix_that_has_no_inverse_for_its_shape_is_told_so_before_it_is_looked_at() {

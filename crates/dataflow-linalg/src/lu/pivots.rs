@@ -137,13 +137,14 @@ impl<T: Scalar> Pivots<T> {
 /// The order of so many rows after swaps, one after the other: row `i` is then which one.
 ///
 /// # Errors
-/// If there is no memory for them: of a matrix without columns they may be more than it holds.
+/// If a row is swapped that is none of them; if there is no memory for them: of a matrix without columns they
+/// may be more than it holds.
 ///
 /// # Examples
 /// ```
 /// use dataflow_linalg::lu::permutation;
 /// assert_eq!(permutation(3, [(0, 2), (1, 2)])?, [2, 0, 1]);
-/// assert!(permutation(1 << 60, []).is_err());
+/// assert!(permutation(3, [(1, 3)]).is_err() && permutation(1 << 60, []).is_err());
 /// # Ok::<(), dataflow_linalg::LinalgError>(())
 /// ```
 pub fn permutation(
@@ -157,6 +158,11 @@ pub fn permutation(
     })?;
     rows.extend(0..m);
     for (row, pivot) in swaps {
+        if row.max(pivot) >= m {
+            return Err(LinalgError::Shape(format!(
+                "row {row} is swapped with row {pivot} of {m}, counted from 0 (both must be below {m})"
+            )));
+        }
         rows.swap(row, pivot);
     }
     Ok(rows)
