@@ -19,7 +19,7 @@
 use super::pivots::{Pivots, Swaps, expect_general, of_words, order, words};
 use super::rank_rows::RankRows;
 use crate::error::LinalgError;
-use crate::flops;
+use crate::flops::{self, products};
 use crate::kernel::{Backend, FactoredPanel, RowMoves, getrf_from, getrf_right};
 use crate::matrix::{Format, Layout, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -163,7 +163,7 @@ impl<'a, T: Scalar> Columns<'a, T> {
             Update { n, k } => {
                 let (height, width) = (below(k).min(width(k)), width(n));
                 // Half of a product where L is a triangle.
-                let product = |rows| flops::gemm::<T>(rows, width, height) as f64;
+                let product = |rows| products::<T>(rows, width, height);
                 product(height) / 2.0 + product(below(k) - height)
             }
             Join { .. } | Order { .. } | Part { .. } => 0.0,

@@ -23,7 +23,7 @@ use super::exchanges::Exchanges;
 use super::factor::expect_regular;
 use super::pivots::{expect_general, of_words, order, words, words_bytes};
 use crate::error::LinalgError;
-use crate::flops;
+use crate::flops::{self, products};
 use crate::kernel::{Backend, Diagonal, Op, Side, Triangle, getrf, ssssm, trsm_op, tstrf};
 use crate::matrix::{Format, Layout, Part, Tile, TiledMatrix};
 use crate::scalar::Scalar;
@@ -162,7 +162,6 @@ impl<'a, T: Scalar> Incremental<'a, T> {
 
     /// Floating-point operations of a task.
     pub(crate) fn operations(&self, task: IncrementalTask) -> f64 {
-        let product = |rows, cols, sum| flops::gemm::<T>(rows, cols, sum) as f64;
         let (rows, cols) = (
             |m: u32| self.a.tile_rows(m as usize),
             |n: u32| self.a.tile_cols(n as usize),
@@ -172,11 +171,11 @@ impl<'a, T: Scalar> Incremental<'a, T> {
             Gessm { n, k } => {
                 // Half of a product where L is a triangle.
                 let height = rows(k).min(cols(k));
-                let below = product(rows(k) - height, cols(n), height);
-                product(height, cols(n), height) / 2.0 + below
+                let below = products::<T>(rows(k) - height, cols(n), height);
+                products::<T>(height, cols(n), height) / 2.0 + below
             }
-            Tstrf { m, k } => product(rows(m), cols(k), cols(k)) / 2.0,
-            Ssssm { m, n, k } => product(rows(m), cols(n), cols(k)),
+            Tstrf { m, k } => products::<T>(rows(m), cols(k), cols(k)) / 2.0,
+            Ssssm { m, n, k } => products::<T>(rows(m), cols(n), cols(k)),
             Stay { .. } | Join { .. } => 0.0,
         }
     }

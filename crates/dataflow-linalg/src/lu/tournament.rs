@@ -30,6 +30,7 @@ use crate::kernel::{eliminate, getrf};
 use crate::matrix::{Format, Tile};
 use crate::scalar::{Scalar, number, set_number};
 use dataflow_core::prelude::*;
+use std::ops::Range;
 
 /// How many groups have rows in panel k: as many leaves has its tree, and as leaves they have
 /// the numbers from there on. The root is 1, below `v` come `2·v` and `2·v + 1`.
@@ -65,11 +66,17 @@ impl<T: Scalar> Factor<'_, T> {
         }
     }
 
+    /// The nodes whose rows play at a node; a group that is alone plays against none.
+    pub(super) fn players(&self, v: u32, k: u32) -> Range<u32> {
+        match (v, self.entrants(k)) {
+            (1, 1) => v..v + 1,
+            _ => 2 * v..2 * v + 2,
+        }
+    }
+
     /// Says whose rows play at a node.
     pub(super) fn match_between(&self, v: u32, k: u32, from: &mut impl Inputs<Self>) {
-        let alone = v == 1 && self.entrants(k) == 1;
-        let nodes = if alone { v..v + 1 } else { 2 * v..2 * v + 2 };
-        come(nodes, |v| self.rows_to_match(v, k), from);
+        come(self.players(v, k), |v| self.rows_to_match(v, k), from);
     }
 
     /// The node of the rows that a group puts forward.

@@ -45,20 +45,18 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// Floating-point operations of a task.
     pub(crate) fn operations(&self, task: Task) -> f64 {
-        let product = |rows, cols, sum| flops::gemm::<T>(rows, cols, sum) as f64;
+        let product = products::<T>;
         let (rows, cols) = (|m: u32| self.shape(m, 0).0, |n: u32| self.shape(0, n).1);
         let panel = |rows: usize, k: u32| flops::getrf::<T>(rows, cols(k)) as f64;
         match task {
             Gather { r, k } if self.tournament => panel(self.group_rows(r, k), k),
-            Merge { k, .. } => panel(2 * cols(k), k),
-            Panel { k } if self.tournament => {
-                // A group that is alone plays against none.
-                let sets = self.entrants(k).min(2) as usize;
-                panel(sets * self.height(k), k)
-            }
+            Merge { v, k } => panel(self.playing_rows(v, k), k),
+            Panel { k } if self.tournament => panel(self.playing_rows(1, k), k),
             Panel { k } => panel(self.rows_from(k), k),
-            Scatter { m, k } if self.tournament && m != k => {
-                product(rows(m), cols(k), cols(k)) / 2.0
+            Scatter { m, k } if self.tournament => {
+                // Of the diagonal tile the rows that have lost.
+                let winners = if m == k { self.height(k) } else { 0 };
+                product(rows(m) - winners, cols(k), cols(k)) / 2.0
             }
             Top { n, k } => product(self.height(k), cols(n), self.height(k)) / 2.0,
             Update { m, n, k } => product(rows(m), cols(n), self.height(k)),
@@ -79,6 +77,18 @@ impl<T: Scalar> Factor<'_, T> {
     fn group_rows(&self, r: u32, k: u32) -> usize {
         let tiles = self.groups.tiles(r, k);
         tiles.map(|m| self.shape(m, k).0).sum()
+    }
+
+    /// Rows that play at a node of the tree of panel k: as many as it has columns of each set, of a group that
+    /// has fewer all.
+    fn playing_rows(&self, v: u32, k: u32) -> usize {
+        let width = self.shape(k, k).1;
+        let of_set = |v: u32| match v.checked_sub(self.entrants(k)) {
+            Some(i) => self.group_rows(k + i, k).min(width),
+            // Groups of fewer rows than columns are the last one.
+            None => width,
+        };
+        self.players(v, k).map(of_set).sum()
     }
 
     /// Elements of the rows, in stacks or one by one, that a task hands on through a flow.

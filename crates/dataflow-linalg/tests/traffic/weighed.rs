@@ -21,6 +21,7 @@ use dataflow_linalg::qr::{
 };
 use dataflow_linalg::scalar::{Scalar, c32};
 use dataflow_linalg::weight::Weight;
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 type OnGrid = (u32, u32);
@@ -838,4 +839,30 @@ fn operations_of_solutions_add_up_to_lapacks() {
         ]);
     });
     assert_eq!(product, flops::gemm::<f64>(n, columns, n) as f64);
+}
+
+/// The last group was taken to have as many rows as the others, and the rows of a high diagonal tile that have
+/// lost to be divided for nothing.
+#[test]
+fn a_match_with_a_group_of_few_rows_weighs_what_plays_and_a_high_tile_what_has_lost() {
+    let operations = |(m, n): (usize, usize), task| {
+        let layout = Layout::general(m, n, 5).unwrap();
+        let a = TiledMatrix::<f64>::vacant(layout, Arc::new(Heap));
+        let pivots = Pivots::new(&a);
+        let space = lu::Factor::new(&a, &pivots, BACKEND).unwrap();
+        space.by_tournament(NonZeroU32::new(4).unwrap()).flops(task)
+    };
+    let of_rows = |rows| flops::getrf::<f64>(rows, 5) as f64;
+    let (square, merge) = ((17, 17), |v| lu::Task::Merge { v, k: 0 });
+    assert_eq!(operations(square, merge(2)), of_rows(10));
+    assert_eq!(
+        operations(square, merge(3)),
+        of_rows(7),
+        "of five rows and of two"
+    );
+    // Of two groups, in the last match.
+    assert_eq!(operations(square, lu::Task::Panel { k: 2 }), of_rows(7));
+    let divided = |shape, m| operations(shape, lu::Task::Scatter { m, k: 0 });
+    assert_eq!([divided((7, 3), 0), divided((7, 3), 1)], [2.0 * 9.0; 2]);
+    assert_eq!(divided((3, 7), 0), 0.0);
 }
