@@ -222,6 +222,29 @@ fn what_does_not_fit_is_refused_before_a_zero_pivot_is_looked_for() {
     }
 }
 
+/// They had one text, which named a number, or none, but not what would be allowed.
+#[test]
+fn an_order_that_does_not_fit_is_told_what_it_must_be() {
+    let a = general((3, 2), 1.0).named("A");
+    let laid_out = "matrix \"A\" of 3 x 2 (General, tiles of 2, on 1x1)";
+    let lower = TiledMatrix::<f64>::zeros(Layout::lower(2, 2).unwrap());
+    for (a, lines, order, expected) in [
+        (&a, Lines::Rows, &[0, 2][..], format!("an order of 2 rows for a {laid_out} (must be of 3)")),
+        (&a, Lines::Columns, &[1, 2], "entry 1 of an order of columns is 2 (must be below 2)".into()),
+        (
+            &lower,
+            Lines::Rows,
+            &[0, 1],
+            "a matrix of 2 x 2 (Lower, tiles of 2, on 1x1) with its rows in another order is not one of 2 x 2 \
+             (General, tiles of 2, on 1x1) (both must be General, and alike)"
+                .into(),
+        ),
+    ] {
+        let refused = qr::arrange(a, lines, order, &Inline).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+}
+
 /// The index panicked.
 #[test]
 fn a_swap_with_a_row_that_is_not_there_is_told_by_both_rows() {

@@ -114,6 +114,39 @@ fn targets_of(sources: &[Vec<u32>]) -> Vec<Vec<(u32, usize)>> {
     targets
 }
 
+/// Refuses matrices that are laid out otherwise, and an order that names other lines than theirs, or not as
+/// many.
+fn expect_order<T: Scalar>(
+    (a, made): (&TiledMatrix<T>, &TiledMatrix<T>),
+    lines: Lines,
+    order: &[usize],
+) -> Result<(), LinalgError> {
+    let (all, called) = match lines {
+        Lines::Rows => (a.rows(), "rows"),
+        Lines::Columns => (a.cols(), "columns"),
+    };
+    let (len, of_a, of_made) = (order.len(), a.laid_out(), made.laid_out());
+    let refused = |text| Err(LinalgError::Shape(text));
+    if a.structure() != Structure::General || a.layout() != made.layout() {
+        return refused(format!(
+            "a matrix{of_a} with its {called} in another order is not one{of_made} (both must be General, and \
+             alike)"
+        ));
+    }
+    if len != all {
+        return refused(format!(
+            "an order of {len} {called} for a matrix{of_a} (must be of {all})"
+        ));
+    }
+    match order.iter().position(|&line| line >= all) {
+        None => Ok(()),
+        Some(at) => refused(format!(
+            "entry {at} of an order of {called} is {} (must be below {all})",
+            order[at]
+        )),
+    }
+}
+
 impl<'a, T: Scalar> Arrange<'a, T> {
     /// The space for a matrix and one of its layout, whose tiles the run makes.
     ///
@@ -126,22 +159,7 @@ impl<'a, T: Scalar> Arrange<'a, T> {
         order: &'a [usize],
         made: &'a TiledMatrix<T>,
     ) -> Result<Self, LinalgError> {
-        let all = match lines {
-            Lines::Rows => a.rows(),
-            Lines::Columns => a.cols(),
-        };
-        let fits = a.structure() == Structure::General && a.layout() == made.layout();
-        let strange = order.iter().find(|&&line| line >= all);
-        if !fits || order.len() != all || strange.is_some() {
-            let text = format!(
-                "an order of {} {lines:?} with {} does not fit a matrix{}, and one{}",
-                order.len(),
-                strange.map_or("none too large".to_owned(), |line| format!("number {line}")),
-                a.laid_out(),
-                made.laid_out()
-            );
-            return Err(LinalgError::Shape(text));
-        }
+        expect_order((a, made), lines, order)?;
         expect_two(("A", a), ("what it becomes", made))?;
         let sources = sources_of(order, a.nb());
         Ok(Arrange {
