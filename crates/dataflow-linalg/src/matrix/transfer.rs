@@ -56,7 +56,7 @@ pub struct Transfer<'a, T: Scalar> {
 /// once, one by one.
 ///
 /// # Errors
-/// If the shapes disagree, or a matrix is not stored as [`Structure::General`]; what
+/// If the shapes disagree, a matrix is not stored as [`Structure::General`], or both are one matrix; what
 /// [`run_across`](dataflow_core::run_across) answers.
 ///
 /// # Examples

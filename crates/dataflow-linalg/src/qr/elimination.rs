@@ -23,7 +23,8 @@ pub(super) enum RowStep {
     Stay { k: u32 },
 }
 
-/// The eliminations of a matrix with `mt` rows of tiles: about 28 bytes a tile below the diagonal.
+/// The eliminations of a matrix with `mt` rows of tiles: 24 bytes for each row in each panel, and 4 for each
+/// that vanishes there.
 ///
 /// # Examples
 /// ```

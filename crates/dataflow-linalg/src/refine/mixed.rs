@@ -354,7 +354,7 @@ fn are_done(columns: &[(f64, f64)], tolerance: f64, spare: f64) -> bool {
 ///   refined, else overwritten by its factors
 /// - `b`: in tiles of the order of `a` and, for LU, spread like it; as it was
 ///
-/// n³/3 or 2n³/3 flops in the lower precision; for each correction 4n² in each of the two for each
+/// n³/3 or 2n³/3 flops in the lower precision; for each correction 2n² in each of the two for each
 /// column. Beside A its rounded copy is held. Of `f32` and `c32`, which have no lower precision here, it
 /// is refinement in the same one.
 ///
