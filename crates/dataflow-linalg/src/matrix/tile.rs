@@ -338,7 +338,7 @@ impl Rectangle {
     }
 }
 
-/// A `rows × cols` block of numbers, owned, contiguous, in one of two [`Format`]s.
+/// A `rows × cols` block of numbers, owned, contiguous, in one of the [`Format`]s.
 ///
 /// It remembers the [`Memory`] that it came from; a clone comes from there, too.
 ///

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | precision: position in [`Precision::ALL`] | 1 |
 //! | part: position in whole, lower, unit lower, upper, blocks of upper | 1 |
-//! | rows, columns, order of sub-tiles (0: column-major), little endian | 8 each |
+//! | rows, columns, order of sub-tiles (0: column-major; with the highest bit, of cut columns), little endian | 8 each |
 
 use super::tile::{Format, Part, Tile, TileLayout};
 use crate::scalar::{Precision, Scalar};

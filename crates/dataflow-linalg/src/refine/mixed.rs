@@ -172,7 +172,8 @@ impl<T: Scalar> Factors<T> {
     /// # Errors
     /// The first entry of B that is not finite, and that the factors are of a matrix of another shape, cut or
     /// spread: B is as it was; those of solutions by [`cholesky`] and [`lu`]; [`LinalgError::NotConverged`]
-    /// if 30 corrections do not do, [`LinalgError::Overflow`] if a solution or its residual is not finite. The plain transpose of a complex Hermitian matrix is refused.
+    /// if 30 corrections do not do, [`LinalgError::Overflow`] if a solution or its residual is not finite. The
+    /// plain transpose of a complex Hermitian matrix is refused.
     pub fn solve(
         &self,
         a: &TiledMatrix<T>,
