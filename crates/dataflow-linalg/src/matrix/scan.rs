@@ -2,7 +2,7 @@
 //! ranks.
 
 use super::norm::{Extent, tile_first_not_finite};
-use super::{EachTile, Structure, TiledMatrix};
+use super::{EachTile, TiledMatrix};
 use crate::error::LinalgError;
 use crate::scalar::Scalar;
 use dataflow_core::Report;
@@ -28,14 +28,9 @@ impl<T: Scalar> TiledMatrix<T> {
     /// # Ok::<(), dataflow_linalg::matrix::LayoutError>(())
     /// ```
     pub fn scan(&self, on: &dyn Executor) -> Result<Report, LinalgError> {
-        let lower = self.structure() == Structure::Lower;
         let scan = EachTile::new("scan", self.layout(), |i, j| {
             let tile = self.tile_at(i, j)?;
-            let extent = if lower && i == j {
-                Extent::Triangle
-            } else {
-                Extent::Whole
-            };
+            let extent = Extent::of(self.structure(), i, j);
             let Some(found) = tile_first_not_finite(&tile, extent) else {
                 return Ok(());
             };
