@@ -534,3 +534,53 @@ fn matrices_that_do_not_fit_are_called_by_their_names() {
         );
     }
 }
+
+/// Both shapes were told, and not what is allowed: of a transpose that is not made, for instance, none is wrong.
+#[test]
+fn what_does_not_fit_is_told_what_would() {
+    let of = Options::of_order(2);
+    let (k, r) = (general((3, 3), 1.0), general((4, 1), 1.0));
+    let (b, x) = (general((3, 1), 1.0), general((3, 1), 0.0));
+    let lower = TiledMatrix::from_fn(Layout::lower(3, 2).unwrap(), |_, _| 1.0);
+    let (pivots, q) = (Pivots::new(&k), Reflectors::new(k.layout(), of));
+    let triangle = TriangularOperand::lower(&lower);
+    let turned = (Side::Right, Op::Transpose);
+    let solved = |op, b| qr::solve((&k, &q), op, (b, &x), AUTO, &Inline);
+    let least = qr::least_squares(&k, &r, of, AUTO, &Inline).map(|(_, report)| report);
+    let wide = dataflow_linalg::ndarray::Array2::<f64>::ones((2, 3));
+    let tall = qr::tall_least_squares(wide.view(), wide.view(), AUTO, &Inline);
+    for (refused, allowed) in [
+        (
+            tall.map(|(_, report)| report),
+            "2 x 3 (which must have as many rows, and from 1 to as many columns)",
+        ),
+        (
+            cholesky::solve(&lower, &r, AUTO, &Inline),
+            "(which must be Lower, and B General, with as many rows,",
+        ),
+        (
+            lu::solve(&k, &pivots, Op::NoTranspose, &r, AUTO, &Inline),
+            "(which must be square, and B General, with as many rows,",
+        ),
+        (least, "(both must be General, with as many rows,"),
+        (
+            qr::apply(&k, &q, turned, &k, AUTO, &Inline),
+            "(which must be General, with 3 columns,",
+        ),
+        (
+            solved(Op::Transpose, &b),
+            "by Transpose (must be NoTranspose or ConjTranspose;",
+        ),
+        (
+            solved(Op::ConjTranspose, &r),
+            "by ConjTranspose (must be B of 3 rows, A and X of no fewer;",
+        ),
+        (
+            trsm(Side::Left, 1.0, triangle, &r, AUTO, &Inline),
+            "(must be of order 4, and the matrix General,",
+        ),
+    ] {
+        let told = refused.unwrap_err().to_string();
+        assert!(told.contains(allowed), "{told}");
+    }
+}

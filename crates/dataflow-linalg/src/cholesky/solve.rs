@@ -40,7 +40,10 @@ pub fn substitution<'a, T: Scalar>(
         && b.nb() == l.nb();
     if !fits {
         let (b, l) = (b.laid_out(), l.laid_out());
-        let text = format!("right-hand sides{b} do not fit a factor{l}");
+        let text = format!(
+            "right-hand sides{b} do not fit a factor{l} (which must be Lower, and B General, with as many rows, \
+             in tiles of one order)"
+        );
         return Err(LinalgError::Shape(text));
     }
     let down = TriangularOperand::lower(l);

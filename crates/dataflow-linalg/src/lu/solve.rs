@@ -87,7 +87,8 @@ pub(super) fn expect_fit(of_lu: LaidOut<'_>, of_b: LaidOut<'_>) -> Result<(), Li
         return Ok(());
     }
     let text = format!(
-        "right-hand sides{of_b} do not fit factors{of_lu} (which must be square, and B General)"
+        "right-hand sides{of_b} do not fit factors{of_lu} (which must be square, and B General, with as many \
+         rows, in tiles of one order and spread alike)"
     );
     Err(LinalgError::Shape(text))
 }

@@ -223,7 +223,8 @@ pub(super) fn expect_fit<T: Scalar>(
     {
         let (of_a, of_b) = (of_a.laid_out(), b.laid_out());
         return Err(LinalgError::Shape(format!(
-            "a triangle{of_a} does not fit a matrix{of_b} from the {side:?}"
+            "a triangle{of_a} does not fit a matrix{of_b} from the {side:?} (must be of order {order}, and the \
+             matrix General, in tiles of one order)"
         )));
     }
     if of_a.structure() == Structure::Lower && a.triangle == Triangle::Upper {

@@ -97,9 +97,9 @@ impl<'a, T: Scalar> Apply<'a, T> {
         c: &'a TiledMatrix<T>,
         backend: Backend,
     ) -> Result<Self, LinalgError> {
-        let (acted_on, lines) = match way.0 {
-            Side::Left => (c.rows(), c.nt()),
-            Side::Right => (c.cols(), c.mt()),
+        let (acted_on, called, lines) = match way.0 {
+            Side::Left => (c.rows(), "rows", c.nt()),
+            Side::Right => (c.cols(), "columns", c.mt()),
         };
         let fits = a.layout() == q.layout()
             && c.structure() == Structure::General
@@ -108,9 +108,12 @@ impl<'a, T: Scalar> Apply<'a, T> {
             && c.distribution().n_ranks() == a.distribution().n_ranks();
         if !fits {
             let text = format!(
-                "{way:?} of the Q of a factored matrix{} does not fit a matrix{}",
+                "{way:?} of the Q of a factored matrix{} does not fit a matrix{} (which must be General, with \
+                 {} {called}, in tiles of one order and on as many ranks; Q of reflectors of one layout with R, \
+                 NoTranspose or ConjTranspose)",
                 a.laid_out(),
-                c.laid_out()
+                c.laid_out(),
+                a.rows()
             );
             return Err(LinalgError::Shape(text));
         }

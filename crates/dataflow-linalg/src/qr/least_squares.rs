@@ -113,7 +113,10 @@ pub(super) fn expect_fit<T: Scalar>(
         return expect_two(("A", a), ("B", b));
     }
     let (of_a, of_b) = (a.laid_out(), b.laid_out());
-    let text = format!("right-hand sides{of_b} do not fit a matrix{of_a} (both must be General)");
+    let text = format!(
+        "right-hand sides{of_b} do not fit a matrix{of_a} (both must be General, with as many rows, in tiles of \
+         one order and on as many ranks)"
+    );
     Err(LinalgError::Shape(text))
 }
 

@@ -57,8 +57,14 @@ impl<'a, T: Scalar> Solve<'a, T> {
             && of_b.distribution().n_ranks() == a.distribution().n_ranks();
         if !(a.rows() >= k && are_cut_like_r && are_as_high && are_alike) {
             let [a, b, x] = [a, b, x].map(TiledMatrix::laid_out);
+            let rows = match op {
+                Op::NoTranspose => format!("X of {k} rows, A and B of no fewer"),
+                Op::ConjTranspose => format!("B of {k} rows, A and X of no fewer"),
+                Op::Transpose => "NoTranspose or ConjTranspose".to_owned(),
+            };
             return Err(LinalgError::Shape(format!(
-                "R of a factored matrix{a} does not fit right-hand sides{b} and solutions{x}, by {op:?}"
+                "R of a factored matrix{a} does not fit right-hand sides{b} and solutions{x}, by {op:?} (must be \
+                 {rows}; B and X General and alike, in tiles of one order and on as many ranks)"
             )));
         }
         expect_two(("A", a), ("B", b))?;

@@ -150,8 +150,10 @@ impl<'a, T: Scalar> Tall<'a, T> {
     ) -> Result<Self, LinalgError> {
         let ((m, n), (rows, nrhs)) = (a.dim(), b.dim());
         if n == 0 || m < n || rows != m {
-            let text =
-                format!("right-hand sides of {rows} x {nrhs} for a tall matrix of {m} x {n}");
+            let text = format!(
+                "right-hand sides of {rows} x {nrhs} for a tall matrix of {m} x {n} (which must have as many rows, \
+                 and from 1 to as many columns)"
+            );
             return Err(LinalgError::Shape(text));
         }
         let blocks = u32::try_from((m / height).max(1));
