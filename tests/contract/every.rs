@@ -412,6 +412,10 @@ fn a_refusal_says_which_flag_and_what_may_be() {
         ("heat --thread 2", "'--thread' found (there is '--threads')"),
         ("heat --foo", "'--foo' found (--help lists the flags)"),
         ("heat 17", "'17' found (--help lists the flags)"),
+        (
+            "heat -n 17",
+            "'-n' found (flags begin with two dashes; --help lists them)",
+        ),
         ("heat --m 3", "the example heat does not honour --m"),
     ] {
         let flags: Vec<&str> = line.split(' ').collect();

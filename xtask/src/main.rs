@@ -39,10 +39,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// What the command line asked for.
+/// What the command line asked for; help of all commands, or of the one that is named.
 #[derive(Debug, PartialEq)]
 enum Command {
-    Help,
+    Help(Option<String>),
     Test(test::Options),
     Lapack { programs: bool },
     Weather { seeds: u64 },
@@ -115,7 +115,7 @@ cargo xtask COMMAND
                                 need and cargo-deny, publishes nothing, and skips aloud what it has no tool for)
   builds                        how long one waits for the compiler, each time from an empty folder: the example
                                 cholesky, a crate of a user's own, a change of a body (minutes)
-  help                          this text
+  help [COMMAND]                this text, or what of it is about one command (`COMMAND --help`)
 ";
 
 fn main() -> ExitCode {
@@ -127,8 +127,8 @@ fn main() -> ExitCode {
         }
     };
     out::ended(match command {
-        Command::Help => {
-            out::text(HELP);
+        Command::Help(of) => {
+            out::text(&of.map_or(HELP.to_string(), |name| help_of(&name)));
             ExitCode::SUCCESS
         }
         Command::Test(options) => test::run(&options),
@@ -162,13 +162,31 @@ fn words(
     Ok(words.into_iter())
 }
 
+/// What the help says of one command; nothing of one that there is not.
+fn help_of(name: &str) -> String {
+    let mut is_its = false;
+    let its = HELP.lines().filter(|line| {
+        if let Some(words) = line.strip_prefix("  ").filter(|at| !at.starts_with(' ')) {
+            is_its = words.split(' ').next() == Some(name);
+        }
+        is_its
+    });
+    its.map(|line| format!("{line}\n")).collect()
+}
+
 /// Reads the command line; a fault is one sentence without its full stop.
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+fn parse(arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut arguments = arguments.collect::<Vec<_>>().into_iter();
     let Some(name) = arguments.next() else {
-        return Ok(Command::Help);
+        return Ok(Command::Help(None));
     };
+    let mut own = arguments.as_slice().iter().take_while(|word| *word != "--");
+    if own.any(|word| is_help(word)) && !help_of(&name).is_empty() {
+        return Ok(Command::Help(Some(name)));
+    }
     match name.as_str() {
-        "help" | "--help" | "-h" => Ok(Command::Help),
+        "help" => parse_help(arguments),
+        name if is_help(name) => Ok(Command::Help(None)),
         "test" => parse_test(arguments).map(Command::Test),
         "weather" => parse_number(arguments, ("weather", "--seeds"), weather::SEEDS)
             .map(|seeds| Command::Weather { seeds }),
@@ -202,6 +220,18 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String>
         "viewers" => parse_nothing(arguments, "viewers").map(|()| Command::Viewers),
         other => Err(format!("there is no command `{other}`")),
     }
+}
+
+fn is_help(word: &str) -> bool {
+    matches!(word, "--help" | "-h")
+}
+
+fn parse_help(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
+    let of = arguments.next();
+    if let Some(name) = of.as_ref().filter(|name| help_of(name).is_empty()) {
+        return Err(format!("there is no command `{name}`"));
+    }
+    parse_nothing(arguments, "help").map(|()| Command::Help(of))
 }
 
 fn parse_nothing(mut arguments: impl Iterator<Item = String>, name: &str) -> Result<(), String> {
@@ -337,9 +367,38 @@ mod tests {
     }
 
     #[test]
+    fn help_is_had_of_all_commands_and_of_each() {
+        for line in ["help", "--help", "-h"] {
+            assert_eq!(parsed(line), Ok(Command::Help(None)), "{line}");
+        }
+        let of = |name: &str| Ok(Command::Help(Some(name.into())));
+        for (line, name) in [
+            ("help hidden", "hidden"),
+            ("help --help", "help"),
+            ("test --help", "test"),
+            ("loom -h", "loom"),
+            ("weather --seeds 5 --help", "weather"),
+            ("mpirun --help", "mpirun"),
+        ] {
+            assert_eq!(parsed(line), of(name), "{line}");
+        }
+        let started = parsed("mpirun -n 2 --example lu -- --help");
+        assert!(matches!(started, Ok(Command::Mpirun(_))), "{started:?}");
+        let own = help_of("hidden");
+        assert_eq!(own.matches("  hidden ").count(), 4, "{own}");
+        assert!(
+            own.ends_with("as there\n") && !own.contains("  mpirun "),
+            "{own}"
+        );
+        for (line, at_fault) in [("help tests", "`tests`"), ("tests --help", "`tests`")] {
+            let fault = parsed(line).expect_err(line);
+            assert!(fault.contains(at_fault), "{line}: {fault}");
+        }
+    }
+
+    #[test]
     fn a_command_line_is_understood_or_refused_with_the_word_at_fault() {
-        assert_eq!(parsed(""), Ok(Command::Help));
-        assert_eq!(parsed("help"), Ok(Command::Help));
+        assert_eq!(parsed(""), Ok(Command::Help(None)));
         for (line, quick, strict) in [
             ("test", false, false),
             ("test --quick", true, false),

@@ -13,8 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers: Result<Vec<usize>, _> = std::env::args().skip(1).map(|n| n.parse()).collect();
-    let numbers = numbers?;
+    let positive = |word: String| word.parse().ok().filter(|number| *number > 0);
+    let asked: Option<Vec<usize>> = std::env::args().skip(1).map(positive).collect();
+    let Some(numbers) = asked.filter(|numbers| matches!(numbers.len(), 0 | 3)) else {
+        eprintln!("usage: pace [RANKS WORKERS STEPS], three whole numbers, 1 or more");
+        std::process::exit(2);
+    };
     if numbers.is_empty() {
         println!("ns a turn, median of 5, fibers and threads in turns");
         for n_actors in [2, 64, 1024] {

@@ -541,10 +541,13 @@ fn in_words(text: &str, error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::UnknownArgument {
         return match error.get(ContextKind::SuggestedArg) {
             Some(ContextValue::String(flag)) => format!("{text} (there is '{flag}')"),
-            _ if error.get(ContextKind::InvalidArg).is_some() => {
-                format!("{text} (--help lists the flags)")
-            }
-            _ => text.to_string(),
+            _ => match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::String(flag)) if is_short(flag) => {
+                    format!("{text} (flags begin with two dashes; --help lists them)")
+                }
+                Some(_) => format!("{text} (--help lists the flags)"),
+                None => text.to_string(),
+            },
         };
     }
     let (Some(fault), Some(ContextValue::String(value))) =
@@ -559,6 +562,12 @@ fn in_words(text: &str, error: &clap::Error) -> String {
         (Some(before), Some(meant)) => format!("{before}{meant}"),
         _ => text.to_string(),
     }
+}
+
+/// Whether it is a dash and a letter, as other programs have them: `-n 4`, `-t4`.
+fn is_short(flag: &str) -> bool {
+    let letters = flag.strip_prefix('-').unwrap_or_default();
+    letters.starts_with(char::is_alphabetic)
 }
 
 /// One line, whatever the text.

@@ -21,12 +21,14 @@ const SPOKEN: u32 = 8;
 const PARCELS: (usize, usize) = (10_000, 21);
 
 fn main() {
-    let asked: Vec<usize> = std::env::args().skip(1).filter_map(number).collect();
-    let sizes = if asked.is_empty() {
-        vec![64, 256, 1024]
-    } else {
-        asked
+    let asked: Option<Vec<usize>> = std::env::args().skip(1).map(number).collect();
+    let Some(mut sizes) = asked else {
+        eprintln!("usage: crowd [RANKS …], whole numbers, 2 or more");
+        std::process::exit(2);
     };
+    if sizes.is_empty() {
+        sizes.extend([64, 256, 1024]);
+    }
     println!("     ranks  beats/s  a rank  bytes a rank  ns a parcel");
     for n_ranks in sizes {
         let before = resident();
