@@ -331,6 +331,25 @@ fn three_ranks_that_a_launcher_has_started_play_no_ping_pong() {
     assert!(line.starts_with("3 ranks were started"), "{line}");
 }
 
+/// It ended with 1, and with `--json` printed an object, as if something had failed.
+#[test]
+fn another_number_of_ranks_than_there_are_is_a_bad_argument() {
+    let hosts = "cholesky --n 50 --rank 1 --peers 127.0.0.1:4000,127.0.0.1 --ranks 3 --json";
+    let launched = "export SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2";
+    let token = format!("export DATAFLOW_TOKEN={}", "5a".repeat(32));
+    let mut lines = vec![(&*token, hosts)];
+    if cfg!(feature = "mpi") {
+        lines.push((launched, "cholesky --n 50 --ranks 3 --json"));
+    }
+    for (before, line) in lines {
+        let flags: Vec<&str> = line.split(' ').collect();
+        let ended = run_with(before, flags[0], &flags[1..]);
+        let told = ended.is_a_bad_argument();
+        let words = "--ranks 3: 3 ranks were asked for, and 2 were started";
+        assert!(told.starts_with(words), "{line}: {told}");
+    }
+}
+
 /// Three hosts each did all the work.
 #[test]
 fn a_seat_beside_another_transport_than_sockets_is_refused() {

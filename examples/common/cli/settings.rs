@@ -612,7 +612,9 @@ impl Flags {
             true => self.beyond_simulation(),
             false => self.beyond_this_machine(),
         };
-        beyond.or_else(|| self.beyond_this_build())
+        beyond
+            .or_else(|| self.beyond_this_build())
+            .or_else(|| self.beyond_those_started())
     }
 
     /// More workers than there is room for, or ranks that are there: this machine's limits are no other's.
@@ -715,6 +717,15 @@ impl Flags {
             );
         }
         None
+    }
+
+    /// Other ranks than a launcher or the hosts say that there are.
+    fn beyond_those_started(&self) -> Option<String> {
+        let ranks = self.ranks.filter(|_| self.n_unstarted().is_none())?;
+        let builder = self.builder().ok()?;
+        let refused = builder.count_ranks().err()?;
+        let is_of_ranks = refused.kind() == dataflow::Kind::WrongSettings;
+        is_of_ranks.then(|| format!("--ranks {ranks}: {refused}"))
     }
 
     /// The runtimes that were asked for.
