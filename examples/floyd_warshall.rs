@@ -12,9 +12,9 @@
 
 mod blocks;
 
-use blocks::{Blocks, MOST_CHECKED};
+use blocks::{Blocks, MOST_CHECKED, OfTable};
 use chacha20::ChaCha8Rng;
-use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::core::words::counted;
 use dataflow::prelude::*;
 use dataflow::sequence::record::{Home, Recorder, record};
@@ -104,7 +104,7 @@ fn edges(from: usize, to: Range<usize>, seed: u64) -> impl Iterator<Item = f64> 
 }
 
 fn shortest_paths(
-    settings: &Settings<NoFlags>,
+    settings: &Settings<OfTable>,
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {

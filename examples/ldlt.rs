@@ -10,8 +10,8 @@
 
 mod blocks;
 
-use blocks::{Blocks, MOST_CHECKED};
-use common::cli::{self, Example, Failure, NoFlags, Outcome, Settings};
+use blocks::{Blocks, MOST_CHECKED, OfTable};
+use common::cli::{self, Example, Failure, Outcome, Settings};
 use dataflow::core::run_across;
 use dataflow::prelude::*;
 use std::process::ExitCode;
@@ -138,7 +138,7 @@ fn entry(i: usize, j: usize) -> f64 {
 }
 
 fn ldlt(
-    settings: &Settings<NoFlags>,
+    settings: &Settings<OfTable>,
     runtime: &Runtime,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use common::cli::settings::Grid;
-use common::cli::{Failure, NoFlags, Outcome, Settings};
+use common::cli::{Failure, Outcome, Settings};
 use common::problem::{OF_A_TASK, expect_room};
 use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
@@ -23,6 +23,14 @@ pub struct Blocks {
     pub grid: Grid,
 }
 
+/// No flags but those of all examples, of which two say how large the table is.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(
+    mut_arg("n", |n| n.help("Rows and columns of the table [default: 512]")),
+    mut_arg("nb", |nb| nb.help("Rows and columns of a block [default: 64]"))
+)]
+pub struct OfTable {}
+
 /// Tables of more rows are checked only if that is asked for.
 pub const MOST_CHECKED: usize = 1024;
 
@@ -33,7 +41,7 @@ impl Blocks {
     /// # Errors
     /// As [`with_room`](Self::with_room).
     pub fn square(
-        settings: &Settings<NoFlags>,
+        settings: &Settings<OfTable>,
         runtime: &Runtime,
         outcome: &mut Outcome,
         of_check: u32,

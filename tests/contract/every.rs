@@ -499,7 +499,11 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
         ("calibrate", "--costs", "[default: costs.json]"),
         ("fibonacci", "--n", "Which number [default: 32]"),
         ("heat", "--nb", "Rows of a band [default: 32]"),
+        ("heat", "--threads", "divided among the ranks here]"),
+        ("ldlt", "--n", "columns of the table [default: 512]"),
+        ("floyd_warshall", "--nb", "of a block [default: 64]"),
         ("lu", "--n", "[default: 4000]"),
+        ("lu", "--nb", "[default: what suits the matrix]"),
         (
             "lu",
             "--precision",

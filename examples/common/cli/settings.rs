@@ -49,10 +49,10 @@ pub struct Flags {
     /// Rows, where they differ from columns
     #[arg(long, value_name = "M")]
     pub m: Option<usize>,
-    /// Order of a tile
+    /// Order of a tile [default: what suits the matrix]
     #[arg(long, value_name = "NB", value_parser = at_least_one)]
     pub nb: Option<usize>,
-    /// Worker threads of each rank [default: DATAFLOW_THREADS, or one per allowed core]
+    /// Worker threads of each rank [default: DATAFLOW_THREADS, or the allowed cores, divided among the ranks here]
     #[arg(long, value_name = "T", value_parser = at_least_one)]
     pub threads: Option<usize>,
     /// Number of ranks [default: as many as a launcher has started, or as the example needs]
