@@ -523,6 +523,44 @@ fn a_list_of_tasks_that_goes_on_beyond_its_count_is_no_part_of_a_series() {
     );
 }
 
+struct Dealt {
+    n: u32,
+    p: u32,
+}
+
+task_space! {
+    enum DealtTask;
+
+    impl TaskSpace for Dealt {
+        type Datum = Number;
+        let n = self.n;
+        let p = self.p;
+        data Own[i] on i % p;
+
+        for i in 0..n { Make { i }: new own = Own[i] => own.put(Number(i.into())); }
+    }
+}
+
+/// It panicked at a remainder by zero.
+#[test]
+fn a_space_that_is_dealt_out_to_no_ranks_is_no_part_of_a_series() {
+    let [some, none] = [2, 0].map(|p| Dealt { n: 3, p });
+    for spaces in [[&some, &none], [&none, &some]] {
+        let error = Erased::series(spaces.map(Erased::new), 0..2).unwrap_err();
+        assert_eq!(error.kind(), Kind::NoSuchRank);
+        let told = error.message();
+        assert!(
+            told.starts_with("space \"dealt\" deals its tasks out to 0 ranks"),
+            "{told}"
+        );
+    }
+    verify(
+        &Erased::series([&some, &some].map(Erased::new), 0..2).unwrap(),
+        2,
+    )
+    .unwrap();
+}
+
 #[test]
 fn each_of_several_weighs_by_its_own_names() {
     let steps = vec![(0, None), (1, Some(0)), (1, None)];

@@ -65,10 +65,14 @@ pub(super) struct DescribedSpace<'a, D: Datum> {
 impl<'a, D: Datum> DescribedSpace<'a, D> {
     /// # Errors
     /// [`Kind::NotDescribed`] if it does not describe as many classes as the names of its tasks have; those of
-    /// a recorded program have as many as it describes.
+    /// a recorded program have as many as it describes. [`Kind::NoSuchRank`] if it deals its tasks out to 0
+    /// ranks: on none it could be asked for them.
     pub fn new(space: &'a dyn RawSpace<D>, names: &'static NameVtable) -> Result<Self, Error> {
         let mut about = Description::default();
         space.describe(&mut about);
+        if let Some(text) = about.lacks_ranks(u32::MAX) {
+            return Err(Error::no_such_rank(text));
+        }
         match names.is_numbered || about.classes().len() == names.n_classes {
             true => Ok(DescribedSpace {
                 space,

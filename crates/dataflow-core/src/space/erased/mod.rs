@@ -187,7 +187,8 @@ impl<'s, D: Datum> Erased<'s, D> {
     /// ones read and none brings home, or fills one that it does not take, or lists a hundred thousand
     /// tasks more than it counts;
     /// [`Kind::NotDescribed`] if a space, other than a recorded program, does not describe as many
-    /// classes as the names of its tasks have, or they have more than 65,535 classes together.
+    /// classes as the names of its tasks have, or they have more than 65,535 classes together;
+    /// [`Kind::NoSuchRank`] if a space deals its tasks out to 0 ranks.
     ///
     /// # Examples
     /// ```
