@@ -13,7 +13,7 @@ use dataflow_affine::{Derived, Mode};
 use formula::used;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
-use syn::{Error, FnArg, ImplItemFn, Result};
+use syn::{Error, FnArg, ImplItemFn, Result, Type};
 
 pub fn generate(space: &Space, lowered: &Lowered<'_>, derived: &Derived) -> Result<TokenStream> {
     let analysed = Analysed {
@@ -107,6 +107,34 @@ fn statements<'s>(items: &'s [Item], found: &mut Vec<&'s Statement>) {
             Item::Task(statement) => found.push(statement),
         }
     }
+}
+
+/// The last name in the path of a type, or of the type behind a reference.
+fn last_name(of: &Type) -> Option<String> {
+    match of {
+        Type::Path(path) => path.path.segments.last().map(|last| plain(&last.ident)),
+        Type::Reference(reference) => last_name(&reference.elem),
+        _ => None,
+    }
+}
+
+/// `TileCholesky` as `tile_cholesky`, and `LU2D` as `lu2d`.
+fn in_lower_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut lower = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let is_before_small = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        let begins = match before {
+            Some(before) if letter.is_uppercase() => before.is_lowercase() || is_before_small,
+            _ => false,
+        };
+        if begins && !lower.ends_with('_') {
+            lower.push('_');
+        }
+        lower.extend(letter.to_lowercase());
+    }
+    lower
 }
 
 /// What the user may write, to which the macro adds what is derived.
@@ -209,8 +237,8 @@ impl Analysed<'_> {
         let carries = self.carries();
         Ok(quote_spanned! {*site=>
             #(#impl_attributes)*
-            #[allow(clippy::unnecessary_cast, clippy::useless_conversion, clippy::needless_borrow)]
-            #[allow(clippy::int_plus_one, clippy::unnecessary_min_or_max, clippy::if_same_then_else)]
+            #[allow(trivial_numeric_casts, clippy::unnecessary_cast, clippy::useless_conversion)]
+            #[allow(clippy::needless_borrow, clippy::int_plus_one, clippy::unnecessary_min_or_max, clippy::if_same_then_else)]
             impl #start #root::space::TaskSpace for #of #end {
                 type Task = #task;
                 type Datum = #datum;
@@ -310,12 +338,12 @@ impl Analysed<'_> {
             let name = plain(&statement.name);
             let flows = self.flows(number).into_iter();
             let flows = flows.map(|at| self.described_flow(number, &statement.accesses[at], at));
-            quote_spanned!(site=> #about.class(#name) #(#flows)*;)
+            quote_spanned!(site=> #[allow(unused_results)] #about.class(#name) #(#flows)*;)
         });
         let ranks = self.ranks()?;
         let ranks = ranks
             .iter()
-            .map(|n_ranks| quote_spanned!(site=> #about.ranks(#n_ranks);));
+            .map(|n_ranks| quote_spanned!(site=> #[allow(unused_results)] #about.ranks(#n_ranks);));
         // What is written stands last, as a function's end: it may have no `;` there, and return earlier.
         let body = quote_spanned!(site=> #(#classes)* #(#ranks)* #rest);
         let lets = self.lets(&body);
@@ -348,9 +376,9 @@ impl Analysed<'_> {
         let (site, name) = (self.space.site, self.space_name());
         let parameters = self.space.parameters.iter().map(|parameter| {
             let (name, value) = (plain(&parameter.name), &parameter.name);
-            quote_spanned!(site=> #about.parameter(#name, #value);)
+            quote_spanned!(site=> #[allow(unused_results)] #about.parameter(#name, #value);)
         });
-        quote_spanned!(site=> #about.name(#name); #(#parameters)*)
+        quote_spanned!(site=> #[allow(unused_results)] #about.name(#name); #(#parameters)*)
     }
 
     /// The call that describes the flow of an access.
@@ -374,18 +402,7 @@ impl Analysed<'_> {
 
     /// The name of the type in lower case, with underscores.
     fn space_name(&self) -> String {
-        let name = match &self.space.of {
-            syn::Type::Path(path) => path.path.segments.last().map(|s| s.ident.to_string()),
-            _ => None,
-        };
-        let mut snake = String::new();
-        for c in name.unwrap_or_default().chars() {
-            if c.is_uppercase() && !snake.is_empty() {
-                snake.push('_');
-            }
-            snake.extend(c.to_lowercase());
-        }
-        snake
+        in_lower_case(&last_name(&self.space.of).unwrap_or_default())
     }
 
     /// Gives the data that a body names their names.

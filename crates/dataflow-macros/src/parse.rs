@@ -294,12 +294,15 @@ fn function(content: ParseStream) -> Result<ImplItemFn> {
     }
     match attributes.first().filter(|_| !fork.peek(Token![fn])) {
         None => content.parse(),
-        Some(first) => {
-            let text = "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a \
-                        remark on a statement is `// …`";
-            Err(Error::new_spanned(first, text))
-        }
+        Some(first) => Err(misplaced(first)),
     }
+}
+
+/// An attribute where none stands.
+fn misplaced(attribute: &Attribute) -> Error {
+    let text = "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a remark on a \
+                statement is `// …`";
+    Error::new_spanned(attribute, text)
 }
 
 /// Whether one of these words is next, and not the name of a task (`data { … }`).
@@ -524,6 +527,9 @@ impl Parse for Item {
         }
         if input.peek(Token![if]) {
             return condition(input).map(Item::If);
+        }
+        if let Some(first) = input.call(Attribute::parse_outer)?.first() {
+            return Err(misplaced(first));
         }
         if input.peek(Token![let]) {
             let text = "a parameter is named outside of the loops, `let nt = self.nt;`, and is the same for all \

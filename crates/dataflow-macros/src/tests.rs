@@ -515,6 +515,19 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a remark on a \
          statement is `// …`",
     ),
+    // Within a loop it was told that a statement is expected.
+    (
+        "for i in 0..n { /// One.
+         S { i }: update a = A[i, i] => {} }",
+        "/// One.",
+        "attributes and `///` stand before `fn` here, and before the enum and the `impl`: a remark on a \
+         statement is `// …`",
+    ),
+    (
+        "for i in 0..n { #[allow(unused)] if i > 0 { S { i }: update a = A[i, i] => {} } }",
+        "#[allow(unused)]",
+        "a remark on a statement is `// …`",
+    ),
     (
         "for i in 0..n { S { i }: update a = A[i, i] => a.x = i R { i }: new t = T[i] => {} }",
         "i",
@@ -830,6 +843,30 @@ fn loops_are_walked_through_by_a_function_of_numbers_unless_ranks_need_the_space
         let space = syn::parse_str::<Space>(&text).expect("a space");
         let made = expand(&space).expect("formulas").to_string();
         assert_eq!(made.contains("fn walk_of"), is_apart, "{on}: {made}");
+    }
+}
+
+/// `LU` was `l_u`, and what is behind a reference had no name.
+#[test]
+fn a_space_that_says_no_name_has_that_of_its_type() {
+    for (of, name) in [
+        ("TileCholesky", "tile_cholesky"),
+        ("lu::LU<'_, T>", "lu"),
+        ("QRFactor", "qr_factor"),
+        ("Jacobi3D", "jacobi3d"),
+        ("Block2Solver", "block2_solver"),
+        ("&'a Heat", "heat"),
+        ("r#Type", "type"),
+        ("Left_Right", "left_right"),
+    ] {
+        let text = space("for i in 0..n { S { i }: new t = T[i] => {} }");
+        let text = text.replace("for Test", &format!("for {of}"));
+        let space = syn::parse_str::<Space>(&text).expect("a space");
+        let made = expand(&space).expect("formulas").to_string();
+        assert!(
+            made.contains(&format!("about . name (\"{name}\")")),
+            "{of}: {made}"
+        );
     }
 }
 

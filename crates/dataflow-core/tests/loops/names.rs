@@ -233,3 +233,38 @@ fn a_space_whose_only_body_returns_an_error_draws_no_warning() {
     let fault = dataflow_core::run(&space, &Inline).unwrap_err();
     assert!(fault.to_string().contains("no row"), "{fault}");
 }
+
+/// Where a crate refuses casts that change nothing and results that nobody uses.
+mod strict {
+    #![deny(trivial_numeric_casts, unused_results)]
+    use dataflow_core::prelude::*;
+
+    pub struct Rows {
+        pub rows: Store<u64>,
+        pub n: u32,
+        pub p: u32,
+    }
+
+    task_space! {
+        pub enum Row;
+
+        impl TaskSpace for Rows {
+            type Datum = u64;
+            let n = self.n;
+            let p = self.p;
+            data Row[i] in self.rows at i as usize on i % p of "row";
+
+            for i in 0..n { Double { i }: update row = Row[i] => *row *= 2; }
+        }
+    }
+}
+
+/// The compiler refused `slot as usize` of a slot that is one, and what describes the space.
+#[test]
+fn what_is_generated_is_no_cast_and_no_result_of_the_users() {
+    let rows = Store::new("rows", [1, 2, 3]);
+    let space = strict::Rows { rows, n: 3, p: 1 };
+    verify(&space, 1).unwrap();
+    dataflow_core::run(&space, &Inline).unwrap();
+    assert_eq!(space.rows.into_data().unwrap(), [2, 4, 6]);
+}
