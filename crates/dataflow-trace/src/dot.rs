@@ -167,6 +167,19 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_failed_or_was_skipped_has_a_colour_of_its_own() {
+        let mut trace = chain(3);
+        let slices = &mut trace.ranks[0].slices;
+        (slices[1].fate, slices[2].fate) = (Fate::Failed, Fate::Skipped);
+        let text = written(&trace).unwrap();
+        let colours = [Colours::of_class(0), Colours::FAILED, Colours::SKIPPED].map(Colours::css);
+        for (task, colour) in colours.iter().enumerate() {
+            let node = format!("label=\"Link {task}\" fillcolor=\"{colour}\"");
+            assert!(text.contains(&node), "{node}: {text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_picture_is_refused() {
         let refused = written(&chain(2_001)).unwrap_err();
         assert!(refused.to_string().contains("2001 are seen"), "{refused}");

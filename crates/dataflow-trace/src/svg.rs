@@ -108,4 +108,21 @@ mod tests {
         let expected = "1 rank × 1 worker, 2 tasks in 50 ns; 1200 records found no room";
         assert_eq!(machine(&View::of(&trace)), expected);
     }
+
+    #[test]
+    fn ranks_of_several_sizes_are_told_and_what_of_them_is_shown() {
+        let span = Span { begin: 0, end: 50 };
+        let rank = |number, workers| RankTrace::new(Rank(number), span, vec![vec![]; workers]);
+        let trace = Trace::new("run", ["Gemm"], vec![rank(0, 3), rank(1, 1), rank(2, 2)]);
+        let shown = |window: &str| machine(&View::cut(&trace, window.parse().unwrap()));
+        let all = "3 ranks × 1 to 3 workers, 0 tasks in 50 ns";
+        assert_eq!(shown(".."), all);
+        for (window, part) in [
+            ("..@1..", "2 ranks, 0 ns to 50 ns"),
+            ("0.00000001..", "3 ranks, 10 ns to 50 ns"),
+            ("..0.00000002@2..3", "1 rank, 0 ns to 20 ns"),
+        ] {
+            assert_eq!(shown(window), format!("{all}; shown: {part}"));
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod chrome;
 mod paje;
 mod paraver;
 mod perfetto;
+mod pictures;
 mod traces;
 mod xml;
 
@@ -162,6 +163,9 @@ proptest! {
             }
             let title = if format == Format::Svg { "text" } else { "h1" };
             prop_assert!(elements.iter().any(|it| it.name == title && it.text == trace.name));
+            for class in pictures::classes(&elements) {
+                prop_assert!(text.contains(&format!(".{class}{{")), "{class} has no style");
+            }
             for number in elements.iter().flat_map(|it| &it.attributes) {
                 let is_length = ["width", "height", "r"].contains(&number.0.as_str());
                 let value = number.1.parse::<f64>();

@@ -13,6 +13,8 @@ pub struct Read {
     /// When something had left, was heard of, was asked for and was there: by arrow and name, rank and time.
     pub stamps: BTreeMap<(u64, String), (u32, u64)>,
     pub dropped: usize,
+    /// Numbers that are told of the whole run.
+    pub of_run: BTreeMap<String, u64>,
 }
 
 /// A field: number, and its value.
@@ -278,7 +280,13 @@ impl Sequence {
             event.number(9).expect("an event has a type"),
             &tracks[&self.track],
         ) {
-            (1, _) => self.open.push((name.unwrap(), self.time, categories)),
+            (1, track) => {
+                if matches!(track, Track::Plain(None, _)) {
+                    let numbers = labels.into_iter();
+                    read.of_run = numbers.filter_map(|(of, n)| Some((of, n?))).collect();
+                }
+                self.open.push((name.unwrap(), self.time, categories));
+            }
             (2, track) => {
                 let (class, begin, mut marks) = self.open.pop().expect("what ends has begun");
                 if let (true, Track::Worker(rank, worker)) = (marks.remove("task"), track) {
