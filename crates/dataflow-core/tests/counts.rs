@@ -400,4 +400,8 @@ fn the_busiest_sender_is_told_beside_the_mean() {
     let space = Drawn(vec![(1, vec![]), (0, vec![0]), (2, vec![0]), (0, vec![2])]);
     let counts = Counting::of(&space, 3).count().unwrap();
     assert_eq!(counts.busiest_sender(), Some((Rank(1), 2.0)));
+    // Two send as much: the lower one is named.
+    let space = Drawn(vec![(1, vec![]), (2, vec![0]), (1, vec![1])]);
+    let counts = Counting::of(&space, 3).count().unwrap();
+    assert_eq!(counts.busiest_sender(), Some((Rank(1), 1.5)));
 }

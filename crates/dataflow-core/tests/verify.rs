@@ -375,3 +375,29 @@ fn a_task_that_no_rank_lists_is_told_with_the_number_of_ranks() {
     let text = "AFTER of 2 comes from 1, which `tasks` lists on none of 2 ranks";
     assert_eq!(verify(&Astray, 2).unwrap_err().to_string(), text);
 }
+
+/// A line leads from a tile to what wants a vector.
+struct Crossed {
+    n: u32,
+}
+
+task_space! {
+    enum CrossedTask;
+
+    impl TaskSpace for Crossed {
+        type Datum = u64;
+        let n = self.n;
+        data Tile[i] of "tile";
+
+        Make { i } for i in 0..n: new tile = Tile[i] => tile.put(1);
+        Take { i } for i in 0..n: read vector of "vector" => assert!(*vector == 1);
+        Make { i }.tile -> Take { i }.vector;
+    }
+}
+
+#[test]
+fn an_edge_between_data_of_two_kinds_is_told_with_both() {
+    let text =
+        "tile of Make { i: 0 } is of kind \"tile\", vector of Take { i: 0 } expects \"vector\"";
+    assert_eq!(verify(&Crossed { n: 2 }, 1).unwrap_err().to_string(), text);
+}

@@ -360,3 +360,24 @@ impl<P: Recursive<Value: Wire>> TaskSpace for CallTree<'_, P> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_argument_the_beginning_is_told_and_all_of_it_compared() {
+        let told = |argument: &str| {
+            let mut about = Description::default();
+            let (problem, argument) = ("Sum", argument.to_string());
+            OutermostCall { problem, argument }.describe(2, &mut about);
+            let parameters = about.parameters();
+            [2, 3].map(|at| parameters[at].1.clone())
+        };
+        let longest = "é".repeat(TOLD);
+        let longer = longest.clone() + "0";
+        assert_eq!(told(&longest)[0], longest);
+        assert_eq!(told(&longer)[0], longest.clone() + " …");
+        assert_ne!(told(&longer)[1], told(&(longest + "1"))[1]);
+    }
+}

@@ -259,3 +259,26 @@ impl ClassBuilder<'_> {
         self
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_ranks_count_of_those_that_are_told_and_none_whenever_they_are_told() {
+        let lacks = |told: &[u64], n_ranks| {
+            let mut about = Description::default();
+            for n in told {
+                about.name("dealt").ranks(*n);
+            }
+            about.lacks_ranks(n_ranks)
+        };
+        assert_eq!((lacks(&[], 1), lacks(&[2, 3, 2], 3)), (None, None));
+        let few = lacks(&[2, 3, 2], 2).unwrap();
+        assert!(few.contains("to 3 ranks, and there are 2"), "{few}");
+        for told in [&[0][..], &[0, 3], &[3, 0], &[3, 0, 3]] {
+            let none = lacks(told, 3).unwrap();
+            assert!(none.contains("to 0 ranks"), "{told:?}: {none}");
+        }
+    }
+}
