@@ -135,7 +135,7 @@ pub fn ensure(features: &BTreeSet<String>) -> Result<(), String> {
         Plan::Tell(line) => Err(line),
         Plan::Install(commands) => {
             say!("missing: {}", in_words(&missing));
-            install(&commands, &system)?;
+            install(&commands, &system, |words| run(words, &system))?;
             let still = self::missing(features);
             if still.is_empty() {
                 return Ok(());
@@ -248,13 +248,17 @@ fn told(missing: &[&Package], system: &System) -> Option<String> {
 }
 
 /// Runs the commands; an install that fails is tried once more with fresh lists.
-fn install(commands: &[Vec<String>], system: &System) -> Result<(), String> {
+fn install(
+    commands: &[Vec<String>],
+    system: &System,
+    run: impl Fn(&[String]) -> bool,
+) -> Result<(), String> {
     for words in commands {
-        if run(words, system) {
+        if run(words) {
             continue;
         }
         let refreshed = match system.manager.and_then(Manager::refresh) {
-            Some(refresh) if !system.lists_missing => run(&refresh, system) && run(words, system),
+            Some(refresh) if !system.lists_missing => run(&refresh) && run(words),
             _ => false,
         };
         if !refreshed {
@@ -502,6 +506,7 @@ fn looked_for(packages: &[&Package]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
 
     fn rows(feature: &str) -> Vec<&'static Package> {
         needed(&BTreeSet::from([feature.to_string()]))
@@ -527,6 +532,27 @@ mod tests {
                 let system = system(Some(Manager::AptGet), rights, lists_missing);
                 assert_eq!(plan(&rows("openblas"), &system), Plan::Install(expected));
             }
+        }
+    }
+
+    #[test]
+    fn an_install_that_fails_is_tried_once_more_with_fresh_lists_where_these_are_old() {
+        let install = words("apt-get install -y hwloc");
+        for (manager, lists_missing, works_after, expected) in [
+            (Manager::AptGet, false, 0, "install"),
+            (Manager::AptGet, false, 2, "install update install"),
+            (Manager::AptGet, false, 9, "install update install, failed"),
+            (Manager::AptGet, true, 2, "install, failed"),
+            (Manager::Dnf, false, 2, "install, failed"),
+        ] {
+            let ran = RefCell::new(Vec::new());
+            let system = system(Some(manager), Rights::Root, lists_missing);
+            let ended = super::install(std::slice::from_ref(&install), &system, |words| {
+                ran.borrow_mut().push(words[1].clone());
+                words[1] == "update" || ran.borrow().len() > works_after
+            });
+            let failed = if ended.is_err() { ", failed" } else { "" };
+            assert_eq!(ran.into_inner().join(" ") + failed, expected, "{manager:?}");
         }
     }
 
