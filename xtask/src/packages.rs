@@ -459,10 +459,26 @@ fn inner_folders(folder: &Path) -> Vec<PathBuf> {
 
 /// The path of a program, searched as a shell would.
 pub fn in_path(program: impl AsRef<OsStr>) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program.as_ref()))
-        .find(|file| file.is_file())
+    first_in(&std::env::var_os("PATH")?, program.as_ref())
+}
+
+/// The first program of this name in some folders.
+fn first_in(path: &OsStr, program: &OsStr) -> Option<PathBuf> {
+    let mut files = std::env::split_paths(path).map(|folder| folder.join(program));
+    files.find(|file| is_program(file))
+}
+
+/// Whether a file is there that can be run: a shell goes on to the next folder otherwise.
+#[cfg(unix)]
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let found = file.metadata();
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(file: &Path) -> bool {
+    file.is_file()
 }
 
 fn succeeds(command: &mut Command) -> bool {
@@ -682,6 +698,25 @@ mod tests {
         assert_eq!(unloaded(&rows("hwloc"), &folder), None);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(unloaded(&rows("mpi"), &folder), None);
+    }
+
+    /// A file that is no program hid the one behind it, and was started.
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_run_is_passed_over_as_a_shell_does() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = folder_with("path", &["a/mpicc", "b/mpicc"]);
+        let [first, second] = ["a", "b"].map(|name| folder.join(name));
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        let found = || first_in(&path, OsStr::new("mpicc"));
+        assert_eq!(found(), None);
+        for folder in [&second, &first] {
+            let program = folder.join("mpicc");
+            let can_be_run = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&program, can_be_run).unwrap();
+            assert_eq!(found(), Some(program));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     fn folder_with(name: &str, files: &[&str]) -> PathBuf {
