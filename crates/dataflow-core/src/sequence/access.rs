@@ -1,14 +1,16 @@
 //! Accesses: what a task declares to do with which data, and what its body gets for that.
 
-use super::cell::{Cell, Shown, lies};
-use super::held::{Ahead, Held, Lend, sealed};
-use super::kept::{Commute, Kept, ModeType, Read, Write};
+use super::cell::{Cell, CellOwner, Shown, lies};
+use super::held::{Ahead, Held, Lend};
+use super::kept::Kept;
+use super::lent::InsertingThread;
+use super::mode::{Commute, ModeType, Read, Write, sealed};
+use super::versions::Woken;
 use crate::data::Datum;
 use crate::foreign::Later;
 use sealed::Sealed;
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// A datum as the tasks of a scope know it.
 ///
@@ -40,17 +42,17 @@ use std::sync::Arc;
 /// # Ok::<(), dataflow_core::Error>(())
 /// ```
 pub struct Handle<'c, T, S = T> {
-    pub(super) cell: Arc<Cell<S>>,
+    pub(super) cell: CellOwner<S>,
     scope: PhantomData<fn(&'c ()) -> &'c ()>,
     shows: PhantomData<fn() -> T>,
 }
 
 impl<T, S: BorrowMut<T>> Handle<'_, T, S> {
     pub(super) fn new(datum: S) -> Self {
-        Handle::to(Cell::new(datum))
+        Handle::to(Cell::owned(datum))
     }
 
-    fn to(cell: Arc<Cell<S>>) -> Self {
+    fn to(cell: CellOwner<S>) -> Self {
         let (scope, shows) = (PhantomData, PhantomData);
         Handle { cell, scope, shows }
     }
@@ -162,7 +164,7 @@ pub trait AccessSet<'c>: sealed::Sealed {
 
     /// Keeps the data of the accesses.
     #[doc(hidden)]
-    fn hold(self) -> Self::Held;
+    fn hold(self, by: &InsertingThread) -> Self::Held;
 }
 
 impl<H, M> Sealed for Access<'_, H, M> {}
@@ -175,8 +177,8 @@ where
     type Held = Kept<T, M, S>;
 
     #[inline(always)]
-    fn hold(self) -> Kept<T, M, S> {
-        Kept::new(&self.handle.cell)
+    fn hold(self, by: &InsertingThread) -> Kept<T, M, S> {
+        Kept::new(&self.handle.cell, by)
     }
 }
 
@@ -187,8 +189,8 @@ where
 {
     type Held = Vec<Kept<T, M, S>>;
 
-    fn hold(self) -> Vec<Kept<T, M, S>> {
-        self.into_iter().map(AccessSet::hold).collect()
+    fn hold(self, by: &InsertingThread) -> Vec<Kept<T, M, S>> {
+        self.into_iter().map(|access| access.hold(by)).collect()
     }
 }
 
@@ -200,8 +202,8 @@ macro_rules! tuples {
             type Held = ($($set::Held,)*);
 
             #[inline(always)]
-            fn hold(self) -> Self::Held {
-                ($(self.$at.hold(),)*)
+            fn hold(self, by: &InsertingThread) -> Self::Held {
+                ($(self.$at.hold(by),)*)
             }
         }
 
@@ -210,7 +212,6 @@ macro_rules! tuples {
         }
 
         impl<$($set: Held),*> Held for ($($set,)*) {
-            type Guards<'g> = ($($set::Guards<'g>,)*) where Self: 'g;
             const COMMUTES: bool = $($set::COMMUTES)||*;
             const N_LOUD: usize = 0 $(+ $set::N_LOUD)*;
 
@@ -222,8 +223,8 @@ macro_rules! tuples {
             }
 
             #[inline(always)]
-            fn insert(&mut self) {
-                $(self.$at.insert();)*
+            fn insert(&mut self, by: &InsertingThread) {
+                $(self.$at.insert(by);)*
             }
 
             #[inline(always)]
@@ -240,9 +241,18 @@ macro_rules! tuples {
                 $(self.$at.each_named(show);)*
             }
 
-            #[inline]
-            fn guards(&self) -> Self::Guards<'_> {
-                ($(self.$at.guards(),)*)
+            type Left = ($($set::Left,)*);
+
+            #[inline(always)]
+            fn finish(self, failed: bool, woken: &mut Woken) -> Self::Left {
+                ($(self.$at.finish(failed, woken),)*)
+            }
+
+            #[inline(always)]
+            #[allow(non_snake_case)]
+            fn drop_left(left: Self::Left) {
+                $(let $set = Later::new(|| $set::drop_left(left.$at));)*
+                $($set.now();)*
             }
 
             #[inline(always)]
@@ -252,8 +262,8 @@ macro_rules! tuples {
                 $($set.now();)*
             }
 
-            fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg {
-                ($($set::lend(&mut guards.$at),)*)
+            fn lend(&mut self) -> <Self as Lend<'_>>::Arg {
+                ($(self.$at.lend(),)*)
             }
         }
     )+};
@@ -275,7 +285,7 @@ impl Sealed for () {}
 impl AccessSet<'_> for () {
     type Held = ();
 
-    fn hold(self) {}
+    fn hold(self, _: &InsertingThread) {}
 }
 
 impl<'a> Lend<'a> for () {
@@ -283,7 +293,6 @@ impl<'a> Lend<'a> for () {
 }
 
 impl Held for () {
-    type Guards<'g> = ();
     const COMMUTES: bool = false;
     const N_LOUD: usize = 0;
 
@@ -293,16 +302,20 @@ impl Held for () {
     {
     }
 
-    fn insert(&mut self) {}
+    fn insert(&mut self, _: &InsertingThread) {}
 
     #[inline(always)]
     fn each_after(&self, _: &mut u32, _: &mut impl FnMut(Shown<'_>) -> bool) -> bool {
         true
     }
 
-    fn guards(&self) {}
+    type Left = ();
+
+    fn finish(self, _: bool, _: &mut Woken) {}
+
+    fn drop_left((): ()) {}
 
     fn let_go(self) {}
 
-    fn lend((): &mut ()) {}
+    fn lend(&mut self) {}
 }

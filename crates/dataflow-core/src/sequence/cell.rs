@@ -1,23 +1,36 @@
 //! A datum of a scope, with its versions and the reductions that build copies of it.
 
 use super::law::Mode;
+use super::lent::{HasCell, LeftCell, SharedCell, SharedLoan, SharedOwner};
+use super::mode::ModeType;
 use super::versions::Versions;
 use crate::data::Datum;
 use crate::sync::{AtomicBool, Ordering, SpinLock};
-use atomic_refcell::AtomicRefCell;
 use std::any::Any;
 use std::borrow::BorrowMut;
 use std::fmt;
-use std::sync::Arc;
 
-/// A datum and its versions, which decide which task may go on: the cell that holds the datum only proves
-/// that they are right, and never waits.
-pub struct Cell<T> {
-    pub versions: Versions,
-    pub datum: AtomicRefCell<T>,
+/// A datum and its versions, which decide which task may go on.
+pub type Cell<T> = SharedCell<T, Beside<T>>;
+/// What keeps a cell for the program.
+pub type CellOwner<T> = SharedOwner<T, Beside<T>>;
+/// What keeps a cell for an access.
+pub type CellLoan<T, M> = SharedLoan<T, Beside<T>, M>;
+/// What the last of them leaves.
+pub type CellLeft<T> = LeftCell<T, Beside<T>>;
+
+/// What goes with a datum.
+#[doc(hidden)]
+pub struct Beside<T> {
     /// The copies that tasks which reduce are building up.
-    pub series: Series<T>,
+    pub(super) series: Series<T>,
     lies: Option<Lies<T>>,
+}
+
+impl<T> fmt::Debug for Beside<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Beside")
+    }
 }
 
 /// What a scope keeps for a datum of type `T`: the datum, or a borrow of it.
@@ -34,47 +47,43 @@ pub fn lies<D: Datum>(datum: &D) -> Option<(usize, u64)> {
     Some((datum.numa_node()?, datum.bytes() as u64))
 }
 
-/// A datum of a scope, whatever its type, as executors are told of it.
+/// An access to a datum of a scope, whatever its type, as executors are told of it.
 pub trait Lying {
-    /// On which NUMA node it lies, and how many bytes of it, as far as that is known.
+    /// On which NUMA node the datum lies, and how many bytes of it, as far as that is known: for an access whose
+    /// turn it is.
     fn lies(&self) -> Option<(usize, u64)>;
 }
 
 impl<T> Cell<T> {
-    /// An access to it.
-    #[inline(always)]
-    pub fn shown(&self, mode: Mode, required: u64) -> Shown<'_> {
-        let (versions, lying) = (&self.versions, self as &dyn Lying);
-        Shown {
-            versions,
-            mode,
-            required,
-            lying,
-        }
-    }
-}
-
-impl<T> Lying for Cell<T> {
-    fn lies(&self) -> Option<(usize, u64)> {
-        let lies = self.lies?;
-        let datum = self.datum.try_borrow().ok()?;
-        lies(&datum)
-    }
-}
-
-impl<T> Cell<T> {
-    pub fn new(datum: T) -> Arc<Self> {
+    /// The first owner of a new cell.
+    pub fn owned(datum: T) -> CellOwner<T> {
         Self::lying(datum, None)
     }
 
     /// The same, of a datum of which it may be told where it lies.
-    pub fn lying(datum: T, lies: Option<Lies<T>>) -> Arc<Self> {
-        Arc::new(Cell {
-            versions: Versions::new(),
-            datum: AtomicRefCell::new(datum),
-            series: Series::new(),
-            lies,
-        })
+    pub fn lying(datum: T, lies: Option<Lies<T>>) -> CellOwner<T> {
+        let series = Series::new();
+        SharedOwner::new(datum, Beside { series, lies })
+    }
+}
+
+impl<T: Send + Sync, M: ModeType> CellLoan<T, M> {
+    /// The access as it waits.
+    #[inline(always)]
+    pub fn shown(&self) -> Shown<'_> {
+        Shown {
+            versions: &self.cell().versions,
+            mode: M::MODE,
+            required: self.required(),
+            lying: self,
+        }
+    }
+}
+
+impl<T: Send + Sync, M: ModeType> Lying for CellLoan<T, M> {
+    fn lies(&self) -> Option<(usize, u64)> {
+        let lies = self.cell().beside.lies?;
+        self.glance(lies).flatten()
     }
 }
 
@@ -108,8 +117,8 @@ pub struct Series<T> {
 
 /// A series to which tasks are added.
 pub struct Open<T> {
-    pub neutral: Arc<Cell<LazyCopy>>,
-    pub copy: Arc<Cell<LazyCopy>>,
+    pub neutral: CellOwner<LazyCopy>,
+    pub copy: CellOwner<LazyCopy>,
     /// Counted from 0 in the order in which the scope's series were opened.
     pub number: u64,
     /// How many tasks change the copy.

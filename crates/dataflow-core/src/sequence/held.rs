@@ -1,7 +1,9 @@
 //! What a task, the data that it holds and the scope that inserts it ask of each other.
 
 use super::cell::Shown;
+use super::lent::InsertingThread;
 use super::level::Level;
+use super::mode::sealed;
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use crate::error::{Error, TaskError};
@@ -9,11 +11,6 @@ use crate::port::{Executor, Word};
 use crate::trace::Aside;
 use std::fmt;
 use std::sync::Arc;
-
-/// Traits that only this crate implements.
-pub mod sealed {
-    pub trait Sealed {}
-}
 
 /// What a body gets from a set of accesses.
 #[doc(hidden)]
@@ -25,11 +22,6 @@ pub trait Lend<'a, B = &'a Self> {
 /// A set of accesses while its task waits and runs.
 #[doc(hidden)]
 pub trait Held: Sized + Send + for<'a> Lend<'a> + sealed::Sealed {
-    /// What keeps others out while the body runs.
-    type Guards<'g>
-    where
-        Self: 'g;
-
     /// Whether any of the accesses commutes.
     const COMMUTES: bool;
 
@@ -42,7 +34,7 @@ pub trait Held: Sized + Send + for<'a> Lend<'a> + sealed::Sealed {
         Self: 'e;
 
     /// Inserts the accesses: from now on each knows what it requires.
-    fn insert(&mut self);
+    fn insert(&mut self, by: &InsertingThread);
 
     /// Shows each access, but the first so many, as long as `show` answers that it wants more. Counts
     /// `skip` down by those that were left out; says whether more are wanted.
@@ -62,14 +54,20 @@ pub trait Held: Sized + Send + for<'a> Lend<'a> + sealed::Sealed {
         self.each(&mut |shown| show(shown.versions.place()));
     }
 
-    /// Takes the data.
-    fn guards(&self) -> Self::Guards<'_>;
+    /// The data that nobody else has when the task has ended.
+    type Left;
 
-    /// Drops the data that nobody else knows. If one panics as it is dropped, those behind it go quietly.
+    /// Counts the accesses as finished; tells the tasks that this wakes.
+    fn finish(self, failed: bool, woken: &mut Woken) -> Self::Left;
+
+    /// Drops what is left. If a datum panics as it is dropped, those behind it go quietly.
+    fn drop_left(left: Self::Left);
+
+    /// The same of a task that does not run.
     fn let_go(self);
 
     /// What the body gets.
-    fn lend<'a>(guards: &'a mut Self::Guards<'_>) -> <Self as Lend<'a>>::Arg;
+    fn lend(&mut self) -> <Self as Lend<'_>>::Arg;
 }
 
 /// Shows one access, unless it is one of those to be left out.
@@ -91,6 +89,13 @@ pub(super) fn show_after(
 /// A task is about to be inserted: by this it inserts others before it.
 #[doc(hidden)]
 pub struct Ahead<'d, 'env>(pub(super) &'d mut (dyn Before<'env> + 'd));
+
+impl Ahead<'_, '_> {
+    /// The thread that inserts is the calling one.
+    pub(super) fn by(&self) -> InsertingThread {
+        InsertingThread::of_a_scope()
+    }
+}
 
 impl fmt::Debug for Ahead<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

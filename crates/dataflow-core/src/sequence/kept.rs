@@ -4,65 +4,38 @@
 //! A task that accesses a datum otherwise than by [reducing](super::reduce()) ends the series of reductions
 //! that is open: the task that merges the last copy is inserted before.
 
-use super::cell::{Cell, Holds, LazyCopy, Open, Series, Shown};
-use super::held::{Ahead, Close, Held, Lend, sealed::Sealed, show_after};
+use super::cell::{Beside, CellLeft, CellLoan, CellOwner, Holds, LazyCopy, Open, Series, Shown};
+use super::held::{Ahead, Close, Held, Lend, show_after};
 use super::law::Mode;
+use super::lent::{HasCell, InsertingThread};
+use super::mode::{Commute, ModeType, Read, Write, sealed::Sealed};
+use super::versions::Woken;
 use crate::foreign::in_turn;
 use crate::sync::{Ordering, lock};
-use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
-use std::sync::Arc;
-
-/// The body gets `&T`.
-///
-/// # Examples
-/// See [`read`](super::read).
-#[derive(Clone, Copy, Debug)]
-pub struct Read;
-/// The body gets `&mut T`.
-///
-/// # Examples
-/// See [`write`](super::write()).
-#[derive(Clone, Copy, Debug)]
-pub struct Write;
-/// The body gets `&mut T`, before or after others of the same group.
-///
-/// # Examples
-/// See [`commute`](super::commute).
-#[derive(Clone, Copy, Debug)]
-pub struct Commute;
-
-/// A mode as a type.
-#[doc(hidden)]
-pub trait ModeType: Sealed + Send {}
 
 /// One access, kept, to `T` in what holds it.
 #[doc(hidden)]
-pub struct Kept<T, M, S = T> {
-    pub(super) cell: Arc<Cell<S>>,
-    /// How many accesses must have finished before, once this one is inserted.
-    required: u64,
-    mode: PhantomData<M>,
+pub struct Kept<T, M: ModeType, S = T> {
+    lent: CellLoan<S, M>,
     shows: PhantomData<fn() -> T>,
 }
 
-impl<T, M, S> Kept<T, M, S> {
+impl<T, M: ModeType, S> Kept<T, M, S> {
     #[inline(always)]
-    pub(super) fn new(cell: &Arc<Cell<S>>) -> Self {
+    pub(super) fn new(of: &impl HasCell<S, Beside<S>>, by: &InsertingThread) -> Self {
         Kept {
-            cell: Arc::clone(cell),
-            required: 0,
-            mode: PhantomData,
+            lent: of.lend(by),
             shows: PhantomData,
         }
     }
 }
 
-impl<T, M, S> Sealed for Kept<T, M, S> {}
+impl<T, M: ModeType, S> Sealed for Kept<T, M, S> {}
 
-impl<T, M, S> fmt::Debug for Kept<T, M, S> {
+impl<T, M: ModeType, S> fmt::Debug for Kept<T, M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Kept")
     }
@@ -70,16 +43,12 @@ impl<T, M, S> fmt::Debug for Kept<T, M, S> {
 
 /// How a datum is lent in a mode.
 macro_rules! lent {
-    ($mode:ident, $guard:ident, $take:ident, $show:path, $($reference:tt)+) => {
-        impl Sealed for $mode {}
-        impl ModeType for $mode {}
-
+    ($mode:ident, $show:path, $($reference:tt)+) => {
         impl<'a, T: Send + Sync, S: Holds<T>> Lend<'a> for Kept<T, $mode, S> {
             type Arg = &'a $($reference)+;
         }
 
         impl<T: Send + Sync, S: Holds<T>> Held for Kept<T, $mode, S> {
-            type Guards<'g> = $guard<'g, S> where Self: 'g;
             const COMMUTES: bool = matches!(Mode::$mode, Mode::Commute);
             const N_LOUD: usize = needs_drop::<S>() as usize;
 
@@ -87,12 +56,12 @@ macro_rules! lent {
             where
                 Self: 'e,
             {
-                Series::close(&self.cell, ahead);
+                Series::close(&self.lent, ahead);
             }
 
             #[inline(always)]
-            fn insert(&mut self) {
-                self.required = self.cell.versions.insert(Mode::$mode);
+            fn insert(&mut self, by: &InsertingThread) {
+                self.lent.insert(by);
             }
 
             #[inline(always)]
@@ -101,15 +70,20 @@ macro_rules! lent {
                 skip: &mut u32,
                 show: &mut impl FnMut(Shown<'_>) -> bool,
             ) -> bool {
-                show_after(skip, self.cell.shown(Mode::$mode, self.required), show)
+                show_after(skip, self.lent.shown(), show)
             }
 
-            #[inline]
-            fn guards(&self) -> $guard<'_, S> {
-                match self.cell.datum.$take() {
-                    Ok(guard) => guard,
-                    Err(_) => unreachable!("the versions let in two who exclude each other"),
-                }
+            type Left = CellLeft<S>;
+
+            #[inline(always)]
+            fn finish(self, failed: bool, woken: &mut Woken) -> Self::Left {
+                let spoils = failed && !matches!(Mode::$mode, Mode::Read);
+                self.lent.finish(spoils, woken)
+            }
+
+            #[inline(always)]
+            fn drop_left(left: Self::Left) {
+                drop(left);
             }
 
             #[inline(always)]
@@ -118,8 +92,8 @@ macro_rules! lent {
             }
 
             #[inline]
-            fn lend<'a>(guard: &'a mut $guard<'_, S>) -> &'a $($reference)+ {
-                $show(guard)
+            fn lend(&mut self) -> &$($reference)+ {
+                $show(self.lent.datum())
             }
         }
 
@@ -128,7 +102,6 @@ macro_rules! lent {
         }
 
         impl<T: Send + Sync, S: Holds<T>> Held for Vec<Kept<T, $mode, S>> {
-            type Guards<'g> = Vec<$guard<'g, S>> where Self: 'g;
             const COMMUTES: bool = Kept::<T, $mode, S>::COMMUTES;
             const N_LOUD: usize = 2 * Kept::<T, $mode, S>::N_LOUD;
 
@@ -139,8 +112,8 @@ macro_rules! lent {
                 self.iter_mut().for_each(|kept| kept.prepare(ahead));
             }
 
-            fn insert(&mut self) {
-                self.iter_mut().for_each(Kept::insert);
+            fn insert(&mut self, by: &InsertingThread) {
+                self.iter_mut().for_each(|kept| kept.insert(by));
             }
 
             #[inline(always)]
@@ -152,67 +125,55 @@ macro_rules! lent {
                 let left_out = self.len().min(*skip as usize);
                 *skip -= left_out as u32;
                 let mut shown = self[left_out..].iter();
-                shown.all(|kept| show(kept.cell.shown(Mode::$mode, kept.required)))
+                shown.all(|kept| show(kept.lent.shown()))
             }
 
-            fn guards(&self) -> Vec<$guard<'_, S>> {
-                let mut guards = Vec::with_capacity(self.len());
-                for kept in self {
-                    guards.push(kept.guards());
-                }
-                guards
+            type Left = Vec<CellLeft<S>>;
+
+            fn finish(self, failed: bool, woken: &mut Woken) -> Self::Left {
+                let left = self.into_iter().map(|kept| kept.finish(failed, woken));
+                left.filter(CellLeft::is_some).collect()
+            }
+
+            fn drop_left(left: Self::Left) {
+                in_turn(left, drop);
             }
 
             fn let_go(self) {
                 in_turn(self, drop);
             }
 
-            fn lend<'a>(guards: &'a mut Vec<$guard<'_, S>>) -> Vec<&'a $($reference)+> {
-                let mut lent = Vec::with_capacity(guards.len());
-                for guard in guards {
-                    lent.push($show(guard));
-                }
-                lent
+            fn lend(&mut self) -> Vec<&$($reference)+> {
+                self.iter_mut().map(Kept::lend).collect()
             }
         }
     };
 }
 
-/// What is held, for reading.
-#[inline(always)]
-fn shown<'a, T, S: Holds<T>>(guard: &'a AtomicRef<'_, S>) -> &'a T {
-    S::borrow(guard)
-}
-
-/// What is held, for changing.
-#[inline(always)]
-fn shown_mut<'a, T, S: Holds<T>>(guard: &'a mut AtomicRefMut<'_, S>) -> &'a mut T {
-    S::borrow_mut(guard)
-}
-
-lent!(Read, AtomicRef, try_borrow, shown, T);
-lent!(Write, AtomicRefMut, try_borrow_mut, shown_mut, mut T);
-lent!(Commute, AtomicRefMut, try_borrow_mut, shown_mut, mut T);
+lent!(Read, S::borrow, T);
+lent!(Write, S::borrow_mut, mut T);
+lent!(Commute, S::borrow_mut, mut T);
 
 impl<T: Send + Sync> Series<T> {
     /// Inserts the last merge of the series, if one is open.
     #[inline(always)]
-    pub fn close<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>)
+    pub fn close<'e>(of: &impl HasCell<T, Beside<T>>, ahead: &mut Ahead<'_, 'e>)
     where
         T: 'e,
     {
-        if of.series.is_open() {
+        if of.cell().beside.series.is_open() {
             Self::close_open(of, ahead);
         }
     }
 
     #[cold]
-    fn close_open<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>)
+    fn close_open<'e>(of: &impl HasCell<T, Beside<T>>, ahead: &mut Ahead<'_, 'e>)
     where
         T: 'e,
     {
-        of.series.is_open.store(false, Ordering::Relaxed);
-        if let Some(open) = lock(&of.series.open).take() {
+        let series = &of.cell().beside.series;
+        series.is_open.store(false, Ordering::Relaxed);
+        if let Some(open) = lock(&series.open).take() {
             open.insert_merge(of, ahead);
             ahead.0.closed(open.number);
         }
@@ -221,20 +182,20 @@ impl<T: Send + Sync> Series<T> {
 
 impl<T: Send + Sync> Open<T> {
     /// Inserts the task that merges the copy.
-    pub fn insert_merge<'e>(&self, into: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>)
+    pub fn insert_merge<'e>(&self, into: &impl HasCell<T, Beside<T>>, ahead: &mut Ahead<'_, 'e>)
     where
         T: 'e,
     {
         let merge = self.merge;
         let held = (
-            Kept::<T, Write>::new(into),
-            Kept::<LazyCopy, Write>::new(&self.copy),
+            Kept::<T, Write>::new(into, &ahead.by()),
+            Kept::<LazyCopy, Write>::new(&self.copy, &ahead.by()),
         );
         ahead.insert("merge", held, move |(datum, copy)| merge(datum, copy));
     }
 }
 
-impl<'e, T: Send + Sync + 'e> Close<'e> for Arc<Cell<T>> {
+impl<'e, T: Send + Sync + 'e> Close<'e> for CellOwner<T> {
     fn close(&self, ahead: &mut Ahead<'_, 'e>) {
         Series::close(self, ahead);
     }

@@ -60,8 +60,8 @@ impl Inserted {
 }
 
 /// The same where many see it and one thread inserts, without a lock: loads and stores are relaxed, for
-/// what one thread does is in order. Were there two, accesses would be lost, and the datum's cell would say
-/// so.
+/// what one thread does is in order. Were there two, accesses would be lost, and what they exclude let in: so
+/// who inserts shows that [it is the one](super::lent::InsertingThread).
 #[derive(Debug)]
 pub struct InsertedByOne {
     before_reads: AtomicU64,

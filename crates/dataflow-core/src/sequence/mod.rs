@@ -114,7 +114,9 @@ mod conduct;
 mod held;
 mod kept;
 mod law;
+mod lent;
 mod level;
+mod mode;
 mod nested;
 mod pace;
 pub mod record;
@@ -127,7 +129,7 @@ mod versions;
 mod waiting;
 
 pub use access::{Access, AccessSet, Accessible, Handle, commute, read, update, write};
-pub use kept::{Commute, Read, Write};
+pub use mode::{Commute, Read, Write};
 pub use nested::Children;
 pub use reduce::{Reduce, Reduced, reduce};
 pub use run::TaskWindow;

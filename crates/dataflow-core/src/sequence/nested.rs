@@ -146,8 +146,8 @@ where
     F: for<'s, 'c, 'a> FnOnce(Children<'s, 'c, 'a, 'env>, <H as Lend<'a>>::Arg) -> O + Send + 'env,
     O: BodyOutcome + Send,
 {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
-        run_children(self, H::lend(guards), inside)
+    fn run(self, held: &mut H, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
+        run_children(self, held.lend(), inside)
     }
 }
 

@@ -16,16 +16,16 @@
 //! scope's end. A series begins with a task that reads what a copy is to start from.
 
 use super::access::{Access, AccessSet, Handle};
-use super::cell::{Cell, LazyCopy, Open, Shown};
-use super::held::{Ahead, Held, Lend, sealed::Sealed};
-use super::kept::{Kept, Read, Write};
+use super::cell::{Cell, CellLeft, CellOwner, LazyCopy, Open, Shown};
+use super::held::{Ahead, Held, Lend};
+use super::kept::Kept;
+use super::lent::InsertingThread;
+use super::mode::{Read, Write, sealed::Sealed};
+use super::versions::Woken;
 use crate::foreign::Later;
 use crate::sync::{Ordering, lock};
 use crate::words::counted;
-use atomic_refcell::{AtomicRef, AtomicRefMut};
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// Tasks that share a copy.
 const GROUP: usize = 8;
@@ -173,7 +173,7 @@ fn merge<T: Reduce>(datum: &mut T, copy: &mut LazyCopy) {
 /// A place in a group of a series.
 #[doc(hidden)]
 pub struct ReductionPlace<T> {
-    whole: Arc<Cell<T>>,
+    whole: CellOwner<T>,
     copy: Kept<LazyCopy, Write>,
     /// What the copy starts from: for the first of a group.
     neutral: Option<Kept<LazyCopy, Read>>,
@@ -187,23 +187,23 @@ impl<T> fmt::Debug for ReductionPlace<T> {
 
 impl<T: Reduce> Open<T> {
     /// Begins a series.
-    fn begin<'e>(of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> Self
+    fn begin<'e>(of: &CellOwner<T>, ahead: &mut Ahead<'_, 'e>) -> Self
     where
         T: 'e,
     {
-        of.series.is_open.store(true, Ordering::Relaxed);
+        of.beside.series.is_open.store(true, Ordering::Relaxed);
         let number = ahead.0.opened(Box::new(of.clone()));
-        let neutral: Arc<Cell<LazyCopy>> = Cell::new(None);
+        let neutral: CellOwner<LazyCopy> = Cell::owned(None);
         let held = (
-            Kept::<T, Read>::new(of),
-            Kept::<LazyCopy, Write>::new(&neutral),
+            Kept::<T, Read>::new(of, &ahead.by()),
+            Kept::<LazyCopy, Write>::new(&neutral, &ahead.by()),
         );
         ahead.insert("neutral", held, |(datum, neutral)| {
             *neutral = Some(Box::new(datum.neutral()));
         });
         Open {
             neutral,
-            copy: Cell::new(None),
+            copy: Cell::owned(None),
             number,
             n_tasks: 0,
             merge: merge::<T>,
@@ -211,20 +211,20 @@ impl<T: Reduce> Open<T> {
     }
 
     /// The next place in a group that is not full.
-    fn next<'e>(&mut self, of: &Arc<Cell<T>>, ahead: &mut Ahead<'_, 'e>) -> ReductionPlace<T>
+    fn next<'e>(&mut self, of: &CellOwner<T>, ahead: &mut Ahead<'_, 'e>) -> ReductionPlace<T>
     where
         T: 'e,
     {
         if self.n_tasks == GROUP {
             self.insert_merge(of, ahead);
-            self.copy = Cell::new(None);
+            self.copy = Cell::owned(None);
             self.n_tasks = 0;
         }
         self.n_tasks += 1;
         ReductionPlace {
             whole: of.clone(),
-            copy: Kept::new(&self.copy),
-            neutral: (self.n_tasks == 1).then(|| Kept::new(&self.neutral)),
+            copy: Kept::new(&self.copy, &ahead.by()),
+            neutral: (self.n_tasks == 1).then(|| Kept::new(&self.neutral, &ahead.by())),
         }
     }
 }
@@ -234,10 +234,10 @@ impl<T> Sealed for ReductionPlace<T> {}
 impl<'c, T, S: Reduce> AccessSet<'c> for Access<'_, Handle<'c, T, S>, Reduced> {
     type Held = ReductionPlace<S>;
 
-    fn hold(self) -> ReductionPlace<S> {
+    fn hold(self, by: &InsertingThread) -> ReductionPlace<S> {
         ReductionPlace {
             whole: self.handle.cell.clone(),
-            copy: Kept::new(&Cell::new(None)),
+            copy: Kept::new(&Cell::owned(None), by),
             neutral: None,
         }
     }
@@ -248,14 +248,6 @@ impl<'a, T: Reduce> Lend<'a> for ReductionPlace<T> {
 }
 
 impl<T: Reduce> Held for ReductionPlace<T> {
-    type Guards<'g>
-        = (
-        AtomicRefMut<'g, LazyCopy>,
-        Option<AtomicRef<'g, LazyCopy>>,
-        PhantomData<&'g T>,
-    )
-    where
-        Self: 'g;
     const COMMUTES: bool = false;
     const N_LOUD: usize = 2;
 
@@ -264,14 +256,15 @@ impl<T: Reduce> Held for ReductionPlace<T> {
         Self: 'e,
     {
         let whole = self.whole.clone();
-        let mut series = lock(&whole.series.open);
+        let mut series = lock(&whole.beside.series.open);
         let open = series.get_or_insert_with(|| Open::begin(&whole, ahead));
         *self = open.next(&whole, ahead);
     }
 
-    fn insert(&mut self) {
-        self.copy.insert();
-        self.neutral.iter_mut().for_each(Kept::insert);
+    fn insert(&mut self, by: &InsertingThread) {
+        self.copy.insert(by);
+        let neutral = self.neutral.iter_mut();
+        neutral.for_each(|neutral| neutral.insert(by));
     }
 
     #[inline(always)]
@@ -286,9 +279,25 @@ impl<T: Reduce> Held for ReductionPlace<T> {
         show(self.whole.versions.place());
     }
 
-    fn guards(&self) -> Self::Guards<'_> {
-        let neutral = self.neutral.as_ref().map(Kept::guards);
-        (self.copy.guards(), neutral, PhantomData)
+    type Left = (CellLeft<T>, CellLeft<LazyCopy>, Option<CellLeft<LazyCopy>>);
+
+    fn finish(self, failed: bool, woken: &mut Woken) -> Self::Left {
+        let ReductionPlace {
+            whole,
+            copy,
+            neutral,
+        } = self;
+        let copy = copy.finish(failed, woken);
+        let neutral = neutral.map(|neutral| neutral.finish(failed, woken));
+        (whole.give_back(), copy, neutral)
+    }
+
+    fn drop_left((whole, copy, neutral): Self::Left) {
+        let whole = Later::new(|| drop(whole));
+        let neutral = Later::new(|| drop(neutral));
+        drop(copy);
+        neutral.now();
+        whole.now();
     }
 
     fn let_go(self) {
@@ -304,11 +313,12 @@ impl<T: Reduce> Held for ReductionPlace<T> {
         whole.now();
     }
 
-    fn lend<'a>((slot, neutral, _): &'a mut Self::Guards<'_>) -> &'a mut T::Copy {
-        if let Some(Some(neutral)) = neutral.as_deref()
+    fn lend(&mut self) -> &mut T::Copy {
+        let slot = self.copy.lend();
+        if let Some(Some(neutral)) = self.neutral.as_mut().map(Kept::lend)
             && let Some(neutral) = neutral.downcast_ref::<T::Copy>()
         {
-            **slot = Some(Box::new(neutral.clone()));
+            *slot = Some(Box::new(neutral.clone()));
         }
         match slot.as_mut().and_then(|copy| copy.downcast_mut()) {
             Some(copy) => copy,

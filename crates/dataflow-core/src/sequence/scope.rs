@@ -4,6 +4,7 @@ use super::access::{AccessSet, Handle};
 use super::cell::{Holds, Series};
 use super::held::{Ahead, Before, Close, Held, InsertedTask, Label, Lend, Twice};
 use super::law::Mode;
+use super::lent::InsertingThread;
 use super::run::{ScopeHand, ScopeRun, TaskWindow};
 use super::task::{Body, BodyOutcome, BodyTask, HeavyTask, Leaf};
 use crate::data::Datum;
@@ -325,10 +326,8 @@ impl<'c, 'env> Scope<'c, 'env> {
             return None;
         }
         // What is inserted changes it, and `look` inserts nothing: a scope stays on one thread.
-        match cell.datum.try_borrow() {
-            Ok(datum) => Some(look(S::borrow(&datum))),
-            Err(_) => unreachable!("the versions let in two who exclude each other"),
-        }
+        let by = InsertingThread::of_a_scope();
+        Some(handle.cell.look(&by, |datum| look(S::borrow(datum))))
     }
 
     /// Names the next task. Errors and traces call it by this name and its number among all tasks that the
@@ -394,7 +393,8 @@ impl<'c, 'env> Insertion<'_, 'c, 'env> {
             inserter: &mut inserter,
             priority: self.priority,
         };
-        let task = BodyTask::boxed(accesses.hold(), body);
+        let by = InsertingThread::of_a_scope();
+        let task = BodyTask::boxed(|| accesses.hold(&by), body);
         inserting.put(self.name, self.bytes, task);
         let Inserter { visit, window, .. } = &mut *inserter;
         let inserted = visit.hand.inserted;
@@ -428,7 +428,7 @@ impl<'env> Insert<'_, '_, 'env> {
         B: Body<H> + 'env,
     {
         task.prepare(&mut Ahead(self));
-        match task.insert(self.next(name)) {
+        match task.insert(self.next(name), &InsertingThread::of_a_scope()) {
             Ok(()) if bytes > 0 => self.insert_heavy(task, bytes),
             Ok(()) => self.shared.insert(task, &mut self.inserter.visit),
             Err(twice) => self.refuse(*task.label(), twice),

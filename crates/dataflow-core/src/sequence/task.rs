@@ -1,6 +1,7 @@
 //! A task of a sequence: its name, its body, and its accesses, which [wait](super::waiting).
 
 use super::held::{Ahead, Fallen, Held, InsertedTask, Label, Lend, ScopeInside, Twice, Wait};
+use super::lent::InsertingThread;
 use super::pace::Stopwatch;
 use super::versions::Woken;
 use super::waiting::Waiting;
@@ -73,7 +74,7 @@ impl BodyOutcome for Never {
 
 /// What a task does with data that are held so.
 pub(super) trait Body<H: Held>: Send {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen>;
+    fn run(self, held: &mut H, inside: &ScopeInside<'_>) -> Result<(), Fallen>;
 }
 
 /// The body of a task without children.
@@ -95,8 +96,8 @@ where
     F: for<'a> FnOnce(<H as Lend<'a>>::Arg) -> O + Send,
     O: BodyOutcome,
 {
-    fn run(self, guards: &mut H::Guards<'_>, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
-        let arg = H::lend(guards);
+    fn run(self, held: &mut H, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
+        let arg = held.lend();
         let begin = inside.watch.as_ref().map(Stopwatch::begin);
         let outcome = (self.body)(arg);
         if let (Some(watch), Some(begin)) = (&inside.watch, begin) {
@@ -178,15 +179,17 @@ pub(super) struct BodyTask<H: Held, B> {
 }
 
 impl<H: Held, B> BodyTask<H, B> {
-    /// A task that is not inserted yet, at once where it will lie: a processor waits for what is moved right
-    /// after it was written in parts.
+    /// A task that is not inserted yet, at once where it will lie, and what it holds, too: a processor waits
+    /// for what is moved right after it was written in parts.
     #[inline(always)]
-    pub fn boxed(held: H, body: B) -> Box<Self> {
-        Box::new(BodyTask {
+    pub fn boxed(hold: impl FnOnce() -> H, body: B) -> Box<Self> {
+        let place = Box::new_uninit();
+        let task = BodyTask {
             label: Label::NONE,
-            waiting: Waiting::new(held),
+            waiting: Waiting::new(hold()),
             body: Some(body),
-        })
+        };
+        Box::write(place, task)
     }
 
     /// Inserts what must come before it.
@@ -202,9 +205,9 @@ impl<H: Held, B> BodyTask<H, B> {
     /// # Errors
     /// Two are to the same datum.
     #[inline(always)]
-    pub fn insert(&mut self, label: Label) -> Result<(), Twice> {
+    pub fn insert(&mut self, label: Label, by: &InsertingThread) -> Result<(), Twice> {
         self.label = label;
-        self.waiting.insert()
+        self.waiting.insert(by)
     }
 }
 
@@ -212,7 +215,7 @@ impl<H: Held, B> Drop for BodyTask<H, B> {
     /// One that has run holds nothing.
     fn drop(&mut self) {
         let are_several = H::N_LOUD + needs_drop::<B>() as usize > 1;
-        if are_several && (self.body.is_some() || self.waiting.held().is_some()) {
+        if are_several && (self.body.is_some() || self.waiting.is_held()) {
             self.let_go();
         }
     }
@@ -237,8 +240,8 @@ impl<'env> Ahead<'_, 'env> {
         O: BodyOutcome + 'env,
     {
         let label = self.0.label(name);
-        let mut task = BodyTask::boxed(held, Leaf::new(body));
-        let inserted = task.insert(label);
+        let mut task = BodyTask::boxed(|| held, Leaf::new(body));
+        let inserted = task.insert(label, &self.by());
         self.0.insert(
             label,
             inserted.map(|()| task as Box<dyn InsertedTask + 'env>),
@@ -268,10 +271,10 @@ impl<H: Held, B: Body<H>> InsertedTask for BodyTask<H, B> {
     }
 
     fn run(&mut self, inside: &ScopeInside<'_>) -> Result<(), Fallen> {
-        let (Some(body), Some(held)) = (self.body.take(), self.waiting.held()) else {
+        let (Some(body), Some(held)) = (self.body.take(), self.waiting.held_mut()) else {
             unreachable!("{:?} runs once", self.label);
         };
-        body.run(&mut held.guards(), inside)
+        body.run(held, inside)
     }
 
     fn finish(&mut self, failed: bool, woken: &mut Woken) {

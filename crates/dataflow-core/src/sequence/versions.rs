@@ -28,25 +28,37 @@ pub(crate) struct Versions {
     /// Accesses that require so many, or more, find a datum that a failed task left.
     spoilt_from: AtomicU64,
     inserted: InsertedByOne,
-    state: SpinLock<VersionsState>,
+    /// How many loans were made, which the inserting thread alone counts.
+    lent: AtomicU64,
+    pub state: SpinLock<VersionsState>,
 }
 
-#[derive(Default)]
-struct VersionsState {
+pub(crate) struct VersionsState {
     /// How many accesses have finished.
     finished: u64,
     parked: Parked,
     /// Whether a task that commutes is at work.
     busy: bool,
     commuters: BinaryHeap<Commuter>,
+    holders: Holders,
+}
+
+/// Who has the cell of these versions; see [`lent`](super::lent).
+struct Holders {
+    owners: u64,
+    /// Loans that were given back though their accesses had not finished.
+    unfinished: u64,
+    /// How many loans were made, as was told last: all, if there is no owner.
+    lent: u64,
 }
 
 /// A task that waits for the right to commute: by its priority, then by its number.
 type Commuter = (i64, Reverse<u64>, Word);
 
 /// Tasks by what they require, least first. Most come in that order.
-#[derive(Default)]
 struct Parked {
+    /// What the first of them requires; the largest number if there is none.
+    least: u64,
     in_order: VecDeque<(u64, Word)>,
     others: BinaryHeap<Reverse<(u64, Word)>>,
 }
@@ -56,11 +68,38 @@ struct Parked {
 const KEPT: usize = 64;
 
 impl Parked {
+    fn new() -> Self {
+        Parked {
+            least: u64::MAX,
+            in_order: VecDeque::new(),
+            others: BinaryHeap::new(),
+        }
+    }
+
     fn push(&mut self, required: u64, task: Word) {
+        self.least = self.least.min(required);
         match self.in_order.back() {
             Some(&(last, _)) if required < last => self.others.push(Reverse((required, task))),
             _ => self.in_order.push_back((required, task)),
         }
+    }
+
+    /// Wakes those that require no more than so many.
+    #[inline(always)]
+    fn wake(&mut self, finished: u64, woken: &mut Woken) {
+        if self.least <= finished {
+            self.wake_some(finished, woken);
+        }
+    }
+
+    fn wake_some(&mut self, finished: u64, woken: &mut Woken) {
+        while let Some(task) = self.pop(finished) {
+            woken.push(task);
+        }
+        let first = self.in_order.front().map(|&(required, _)| required);
+        let other = self.others.peek().map(|&Reverse((required, _))| required);
+        let least = first.into_iter().chain(other).min();
+        self.least = least.unwrap_or(u64::MAX);
     }
 
     /// One that requires no more than so many.
@@ -93,9 +132,57 @@ fn pop<T: Ord>(heap: &mut BinaryHeap<T>) -> Option<T> {
 }
 
 impl VersionsState {
+    /// With one owner.
+    fn new() -> Self {
+        VersionsState {
+            finished: 0,
+            parked: Parked::new(),
+            busy: false,
+            commuters: BinaryHeap::new(),
+            holders: Holders {
+                owners: 1,
+                unfinished: 0,
+                lent: 0,
+            },
+        }
+    }
+
     /// The right to commute is free: the most urgent of those that wait for it may try.
     fn wake_commuter(&mut self, woken: &mut Woken) {
         woken.extend(pop(&mut self.commuters).map(|(.., task)| task));
+    }
+
+    /// There is an owner more.
+    pub fn own(&mut self) {
+        self.holders.owners += 1;
+    }
+
+    /// So many loans were made.
+    pub fn tell_lent(&mut self, lent: u64) {
+        self.holders.lent = lent;
+    }
+
+    /// There is an owner less; says whether it was the last of all holders.
+    pub fn disown(&mut self) -> bool {
+        self.holders.owners -= 1;
+        self.has_no_holder()
+    }
+
+    /// A loan is given back whose access has not finished; says whether it was the last of all holders.
+    pub fn give_back(&mut self) -> bool {
+        self.holders.unfinished += 1;
+        self.has_no_holder()
+    }
+
+    /// Whether there is no owner, and all loans were given back.
+    #[inline(always)]
+    fn has_no_holder(&self) -> bool {
+        let Holders {
+            owners,
+            unfinished,
+            lent,
+        } = self.holders;
+        owners == 0 && self.finished + unfinished == lent
     }
 }
 
@@ -105,7 +192,8 @@ impl Versions {
             finished: AtomicU64::new(0),
             spoilt_from: AtomicU64::new(u64::MAX),
             inserted: InsertedByOne::new(),
-            state: SpinLock::new(VersionsState::default()),
+            lent: AtomicU64::new(0),
+            state: SpinLock::new(VersionsState::new()),
         }
     }
 
@@ -129,6 +217,13 @@ impl Versions {
     #[inline(always)]
     pub fn have_finished(&self, required: u64) -> bool {
         self.finished.load(Ordering::Acquire) >= required
+    }
+
+    /// Fails unless so many accesses have finished.
+    #[inline(always)]
+    pub fn expect_finished(&self, required: u64) {
+        let are_finished = self.have_finished(required);
+        assert!(are_finished, "an access comes before its turn");
     }
 
     /// Parks a task until so many accesses have finished; false if they have meanwhile.
@@ -183,10 +278,39 @@ impl Versions {
         }
     }
 
-    /// An access that required so many has finished; `spoils` if its task failed and was to change
-    /// the datum.
-    pub fn finish(&self, required: u64, spoils: bool, woken: &mut Woken) {
-        let mut state = lock(&self.state);
+    /// One loan more. For the thread that inserts.
+    #[inline(always)]
+    pub fn lend(&self) {
+        // Relaxed: of one thread, as what was inserted.
+        self.lent.store(self.n_lent() + 1, Ordering::Relaxed);
+    }
+
+    /// How many loans were made.
+    #[inline(always)]
+    pub fn n_lent(&self) -> u64 {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// An access that required so many has finished, and its loan is given back; says whether it was the last of
+    /// all holders. `spoils`: its task failed and was to change the datum.
+    ///
+    /// Under the lock, whose guard the caller has: as soon as that is gone, others may drop these versions.
+    #[inline(always)]
+    pub fn finish(
+        &self,
+        state: &mut VersionsState,
+        (mode, required): (Mode, u64),
+        spoils: bool,
+        woken: &mut Woken,
+    ) -> bool {
+        assert!(
+            state.finished >= required,
+            "an access finishes before its turn"
+        );
+        if mode == Mode::Commute {
+            state.busy = false;
+            state.wake_commuter(woken);
+        }
         if spoils {
             // Those of its own group required as much, and are not concerned.
             self.spoilt_from.fetch_min(required + 1, Ordering::Relaxed);
@@ -194,9 +318,8 @@ impl Versions {
         state.finished += 1;
         let finished = state.finished;
         self.finished.store(finished, Ordering::Release);
-        while let Some(task) = state.parked.pop(finished) {
-            woken.push(task);
-        }
+        state.parked.wake(finished, woken);
+        state.has_no_holder()
     }
 }
 
@@ -206,15 +329,16 @@ mod tests {
 
     #[test]
     fn who_waits_for_less_is_woken_first_in_whatever_order_all_came() {
-        let mut parked = Parked::default();
+        let mut parked = Parked::new();
         let came = [(5, 0), (3, 1), (7, 2), (3, 3), (6, 4), (7, 5), (9, 6)];
         for (required, task) in came {
             parked.push(required, task);
         }
         let mut woken = |finished| -> Vec<Word> {
-            let mut tasks: Vec<_> = std::iter::from_fn(|| parked.pop(finished)).collect();
+            let mut tasks = Woken::new();
+            parked.wake(finished, &mut tasks);
             tasks.sort_unstable();
-            tasks
+            tasks.to_vec()
         };
         assert_eq!(woken(2), []);
         assert_eq!(woken(3), [1, 3]);
@@ -237,7 +361,9 @@ mod tests {
         }
         let room = || {
             let state = lock(&versions.state);
-            let Parked { in_order, others } = &state.parked;
+            let Parked {
+                in_order, others, ..
+            } = &state.parked;
             [
                 in_order.capacity(),
                 others.capacity(),
@@ -250,7 +376,10 @@ mod tests {
             room()
         );
         let mut woken = Woken::new();
-        (0..2).for_each(|required| versions.finish(required, false, &mut woken));
+        for required in 0..2 {
+            let mut state = lock(&versions.state);
+            versions.finish(&mut state, (Mode::Write, required), false, &mut woken);
+        }
         (0..n).for_each(|_| versions.end_commuting(&mut woken));
         assert_eq!(woken.len(), 2 * n as usize);
         assert_eq!(room(), [0; 3]);
@@ -302,7 +431,11 @@ mod loom_models {
             thread::spawn(move || {
                 self.add();
                 let mut woken = Woken::new();
-                self.versions.finish(required, false, &mut woken);
+                {
+                    let mut state = lock(&self.versions.state);
+                    let access = (Mode::Write, required);
+                    self.versions.finish(&mut state, access, false, &mut woken);
+                }
                 self.tell(&woken);
             })
         }
@@ -360,7 +493,13 @@ mod loom_models {
                     assert!(reader.versions.have_finished(required[at]));
                     assert_eq!(reader.value(), 0);
                     let mut woken = Woken::new();
-                    reader.versions.finish(required[at], false, &mut woken);
+                    {
+                        let mut state = lock(&reader.versions.state);
+                        let access = (Mode::Read, required[at]);
+                        reader
+                            .versions
+                            .finish(&mut state, access, false, &mut woken);
+                    }
                     reader.tell(&woken);
                 })
             });

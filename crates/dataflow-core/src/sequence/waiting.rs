@@ -6,6 +6,7 @@
 use super::cell::Shown;
 use super::held::{Ahead, Held, Label, Twice, Wait};
 use super::law::Mode;
+use super::lent::InsertingThread;
 use super::versions::Woken;
 use crate::port::Word;
 use smallvec::SmallVec;
@@ -77,7 +78,7 @@ impl<H: Held> Waiting<H> {
     ///
     /// # Errors
     /// Two are to the same datum.
-    pub fn insert(&mut self) -> Result<(), Twice> {
+    pub fn insert(&mut self, by: &InsertingThread) -> Result<(), Twice> {
         let Some(held) = &mut self.held else {
             return Ok(());
         };
@@ -86,13 +87,18 @@ impl<H: Held> Waiting<H> {
         if names_one_twice(&mut seen) {
             return Err(Twice::of(held));
         }
-        held.insert();
+        held.insert(by);
         Ok(())
     }
 
     /// The data, until the task has ended.
-    pub fn held(&self) -> Option<&H> {
-        self.held.as_ref()
+    pub fn held_mut(&mut self) -> Option<&mut H> {
+        self.held.as_mut()
+    }
+
+    /// Whether the task has its data.
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Goes on waiting where the task last parked.
@@ -176,19 +182,14 @@ impl<H: Held> Waiting<H> {
 
     /// Counts the accesses as finished and drops the data; returns the tasks that this wakes.
     pub fn finish(&mut self, failed: bool, woken: &mut Woken) {
-        self.each(|_, shown| {
-            let Shown {
-                versions,
-                mode,
-                required,
-                ..
-            } = shown;
-            if mode == Mode::Commute {
-                versions.end_commuting(woken);
-            }
-            versions.finish(required, failed && mode != Mode::Read, woken);
-        });
-        self.let_go();
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        let left = held.finish(failed, woken);
+        match H::N_LOUD < 2 {
+            true => drop(left),
+            false => H::drop_left(left),
+        }
     }
 
     /// Drops the data, if that has not been done.
@@ -224,18 +225,21 @@ impl<H: Held> Waiting<H> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::cell::Cell;
-    use super::super::kept::{Commute, Kept, Read, Write};
+    use super::super::kept::Kept;
+    use super::super::mode::{Commute, Read, Write};
     use super::*;
+
+    const BY: InsertingThread = InsertingThread::of_a_scope();
 
     /// The first access that a task still waits for is found whatever the shape of the set, and the
     /// ones after it are not looked at.
     #[test]
     fn accesses_are_shown_from_one_on_and_no_further_than_is_asked_for() {
-        let cells: [_; 5] = std::array::from_fn(|_| Cell::new(0));
-        let of = |at: usize| Kept::<i32, Commute>::new(&cells[at]);
+        let cells: [_; 5] = std::array::from_fn(|_| Cell::owned(0));
+        let of = |at: usize| Kept::<i32, Commute>::new(&cells[at], &BY);
         let held = ((of(0), vec![of(1), of(2)]), (), vec![of(3)], of(4));
         let mut task = Waiting::new(held);
-        task.insert().unwrap();
+        task.insert(&BY).unwrap();
         let places = cells.each_ref().map(|cell| cell.versions.place());
         for first in 0..=places.len() {
             for n in 1..=places.len() {
@@ -253,25 +257,25 @@ mod tests {
 
     #[test]
     fn of_several_data_that_are_named_twice_the_first_that_comes_again_is_told() {
-        let [a, b] = [0, 1].map(Cell::new);
-        let of = |cell| Kept::<i32, Write>::new(cell);
+        let [a, b] = [0, 1].map(Cell::owned);
+        let of = |cell| Kept::<i32, Write>::new(cell, &BY);
         let mut task = Waiting::new(vec![of(&b), of(&a), of(&a), of(&b), of(&a)]);
-        assert!(matches!(task.insert(), Err(Twice(1, 2))));
+        assert!(matches!(task.insert(&BY), Err(Twice(1, 2))));
     }
 
     #[test]
     fn a_task_that_fails_spoils_what_it_was_to_change_and_nothing_that_it_looked_at() {
-        let [seen, changed, added] = [0, 1, 2].map(Cell::new);
+        let [seen, changed, added] = [0, 1, 2].map(Cell::owned);
         let held = (
-            Kept::<i32, Read>::new(&seen),
-            Kept::<i32, Write>::new(&changed),
-            Kept::<i32, Commute>::new(&added),
+            Kept::<i32, Read>::new(&seen, &BY),
+            Kept::<i32, Write>::new(&changed, &BY),
+            Kept::<i32, Commute>::new(&added, &BY),
         );
         let mut fails = Waiting::new(held);
-        fails.insert().unwrap();
+        fails.insert(&BY).unwrap();
         let next = [&seen, &changed, &added].map(|cell| {
-            let mut task = Waiting::new(Kept::<i32, Write>::new(cell));
-            task.insert().unwrap();
+            let mut task = Waiting::new(Kept::<i32, Write>::new(cell, &BY));
+            task.insert(&BY).unwrap();
             task
         });
         let mut woken = Woken::new();
@@ -284,11 +288,11 @@ mod tests {
     /// its place: nobody else would.
     #[test]
     fn a_right_to_commute_that_is_not_taken_is_passed_on() {
-        let (a, b) = (Cell::new(0), Cell::new(0));
-        let of = |cell| Kept::<i32, Commute>::new(cell);
+        let (a, b) = (Cell::owned(0), Cell::owned(0));
+        let of = |cell| Kept::<i32, Commute>::new(cell, &BY);
         let (mut both, mut one) = (Waiting::new((of(&a), of(&b))), Waiting::new(of(&b)));
-        both.insert().unwrap();
-        one.insert().unwrap();
+        both.insert(&BY).unwrap();
+        one.insert(&BY).unwrap();
         fn waits<H: Held>(task: &mut Waiting<H>, word: Word) -> (bool, Vec<Word>) {
             let mut woken = Woken::new();
             let wait = task.begin_commuting(&mut woken);
@@ -325,7 +329,7 @@ mod tests {
     /// come meanwhile.
     #[test]
     fn of_those_that_wait_to_commute_the_most_urgent_is_next_then_who_was_inserted_first() {
-        let cell = Cell::new(0);
+        let cell = Cell::owned(0);
         let versions = &cell.versions;
         let next = || {
             let mut woken = Woken::new();

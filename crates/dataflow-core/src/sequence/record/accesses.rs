@@ -1,9 +1,9 @@
 //! The accesses of a recorded task, and what its body gets from its flows.
 
 use super::super::access::{Access, Accessible};
-use super::super::held::sealed::Sealed;
-use super::super::kept::{Commute, Read, Write};
 use super::super::law::Mode;
+use super::super::mode::sealed::Sealed;
+use super::super::mode::{Commute, Read, Write};
 use crate::data::Datum;
 use smallvec::SmallVec;
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! Recording: tasks are inserted, and each access finds the version that it gets.
 
 use super::super::access::Access;
-use super::super::kept::Read;
 use super::super::law::Mode;
+use super::super::mode::Read;
 use super::super::task::BodyOutcome;
 use super::super::waiting::names_one_twice;
 use super::accesses::{Home, HomeSet, Lent, NamedAccess};
