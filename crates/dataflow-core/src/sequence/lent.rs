@@ -20,9 +20,8 @@
 //!    lock is free. The lock is taken by reference and given back by its guard; behind that no reference to the
 //!    cell lives on, nor in any caller.
 //! 4. *Loans and accesses are counted by one thread at a time.* Who lends and who inserts shows an
-//!    [`InsertingThread`]. Who drops the last
-//!    owner has seen all loans: they were made from owners, each of which was dropped under the lock or handed
-//!    to another thread, or under the lock.
+//!    [`InsertingThread`]. Whoever drops the last owner has seen all loans: each was made under the lock, or from
+//!    an owner, which was then dropped under the lock or handed to the thread that drops it.
 //! 5. *One changes the datum, or many look at it.* Of two accesses that exclude each other, and do not commute,
 //!    the later requires at least as many finished ones as came before it, the other one among them; no access
 //!    finishes before as many have as it requires. So when it is the later one's turn the other one has
@@ -90,6 +89,22 @@ unsafe impl<T: Send + Sync, X: Send + Sync> Sync for SharedOwner<T, X> {}
 unsafe impl<T: Send + Sync, X: Send + Sync, M: ModeType> Send for SharedLoan<T, X, M> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync, X: Send + Sync, M: ModeType> Sync for SharedLoan<T, X, M> {}
+
+/// A turn among those that commute, for as long as it lives.
+struct Turn<'c>(&'c AtomicBool);
+
+impl<'c> Turn<'c> {
+    fn take(is_taken: &'c AtomicBool) -> Option<Self> {
+        let is_free = !is_taken.swap(true, Ordering::Acquire);
+        is_free.then(|| Turn(is_taken))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
 
 impl InsertingThread {
     /// For a scope, which inserts on one thread at a time, and whose data no other scope knows.
@@ -166,17 +181,13 @@ impl<T, X, M: ModeType> SharedLoan<T, X, M> {
     /// Looks at the datum when it is the access's turn, before it is lent; `None` if another has it.
     pub fn glance<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         let cell = self.cell_in_turn();
-        let commutes = M::MODE == Mode::Commute;
-        if commutes && cell.is_taken.swap(true, Ordering::Acquire) {
-            return None;
-        }
+        let _turn = match M::MODE {
+            Mode::Commute => Some(Turn::take(&cell.is_taken)?),
+            Mode::Read | Mode::Write => None,
+        };
         // SAFETY: it is the turn of this loan, and nobody has borrowed the datum from it: that would need it
-        // whole. Of those that commute none has the datum, or will if `look` panics (5).
-        let seen = look(unsafe { &*cell.datum.get() });
-        if commutes {
-            cell.is_taken.store(false, Ordering::Release);
-        }
-        Some(seen)
+        // whole. Of those that commute none has the datum meanwhile (5).
+        Some(look(unsafe { &*cell.datum.get() }))
     }
 
     /// The access has finished, and gives the loan back. `spoils`: its task has failed, and was to change the
@@ -453,6 +464,7 @@ mod tests {
         for loan in [&mut first, &mut second, &mut skipped] {
             loan.insert(&BY);
         }
+        assert_eq!(told(|| _ = first.glance(|_| panic!("seen"))), "seen");
         assert_eq!(first.glance(|_| 1), Some(1));
         first.datum();
         let mut woken = Woken::new();
