@@ -356,6 +356,7 @@ impl Depot {
             if let Some(followed) = &self.run.followed {
                 followed.heard(&parcel.arrival.task);
             }
+            self.hurry();
             let wanted = &mut self.run.wanted;
             wanted.announce(priority, parcel, missing.into_iter());
         }

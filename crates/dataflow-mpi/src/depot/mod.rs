@@ -271,6 +271,17 @@ impl Depot {
         !self.run.unclaimed.is_empty()
     }
 
+    /// Others wait until this rank looks.
+    pub fn hurry(&mut self) {
+        self.run.hurries = true;
+    }
+
+    /// Whether others wait until this rank looks: in this run, or the one before, data were asked for, passed
+    /// on or held back. Other small data come by themselves, and are for tasks of this rank.
+    pub fn hurries(&self) -> bool {
+        self.run.hurries || self.run.hurried
+    }
+
     /// Whose packets must leave before anything else happens: what waits behind them, or between
     /// runs the goodbye.
     pub fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {

@@ -112,6 +112,7 @@ impl Depot {
         let Some(onward) = parcel.onward.take().filter(|_| !self.is_mute()) else {
             return;
         };
+        self.hurry();
         let arrival = &mut parcel.arrival;
         let flows = arrival.flows.iter_mut().map(|(flow, goods)| {
             let cargo = goods.take().map(|came| {
@@ -226,6 +227,7 @@ impl Depot {
             let fetched = &mut self.counters.fetched_bytes;
             *fetched = fetched.saturating_add(size as u64);
             self.run.deeds.announced += 1;
+            self.hurry();
             let offered = OfferedDatum::new(task.clone(), cargo.clone(), size);
             self.run.unclaimed.put(to, place, offered);
             None

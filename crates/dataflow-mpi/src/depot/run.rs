@@ -46,6 +46,10 @@ pub(super) struct RunState {
     /// What is under way, if the inbox wants to hear of it.
     pub followed: Option<Followed>,
     pub wanted: Wanted,
+    /// Whether data were asked for in this run, passed on or held back: until this rank looks others wait.
+    pub hurries: bool,
+    /// The same of the run before.
+    pub hurried: bool,
     /// Receipts that must come: of which activation, and since when nothing but the receipt is
     /// missing.
     pub receipts: Vec<((Rank, u32), Option<Duration>)>,
@@ -117,6 +121,8 @@ impl RunState {
                 limits.message_bytes,
                 limits.largest_tag,
             ),
+            hurries: false,
+            hurried: false,
             receipts: Vec::new(),
             peers: Peers::default(),
             credit_bytes: settings.credit_bytes,
@@ -126,6 +132,7 @@ impl RunState {
     /// The same after another run, of which data may still be under way: they find no room of this one.
     pub fn after(mut self, last: &RunState) -> Self {
         self.wanted.go_on_after(&last.wanted);
+        self.hurried = last.hurries;
         self
     }
 

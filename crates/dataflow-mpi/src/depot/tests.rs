@@ -156,6 +156,21 @@ fn a_parcel_arrives_once_with_small_and_large_data_and_the_run_closes() {
     }
 }
 
+#[test]
+fn ranks_hurry_in_a_run_in_which_data_are_asked_for_and_in_the_next() {
+    let mut depots = pair(LIMITS);
+    let run = |size: usize| {
+        open(&mut depots);
+        depots[0].post(parcel(1, &[size]), false);
+        exchange(&mut depots);
+        let hurry = depots.each_ref().map(Depot::hurries);
+        assert_eq!(close(&mut depots), [Ok(None), Ok(None)]);
+        hurry
+    };
+    let hurry = [10, 10_000, 10, 10].map(run);
+    assert_eq!(hurry, [[false; 2], [true; 2], [true; 2], [false; 2]]);
+}
+
 /// A last packet returned credit to the parent, who had forgotten the run.
 #[test]
 fn a_rank_says_nothing_of_a_run_that_has_ended() {

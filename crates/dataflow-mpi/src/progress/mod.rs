@@ -171,7 +171,11 @@ impl MessageProgress {
                 }
                 once |= moving.await_packets();
                 self.owes.store(moving.depot.owes(), Ordering::Relaxed);
-                self.movers.set_holds(moving.depot.is_holding());
+                let holds = moving.depot.is_holding();
+                if holds {
+                    moving.depot.hurry();
+                }
+                self.movers.set_holds(holds);
             }
             if !once {
                 break;

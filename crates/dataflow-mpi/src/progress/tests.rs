@@ -1,5 +1,6 @@
 //! Ranks whose messages nobody moves but the test, in a time that stands still.
 
+use super::thread::{UNATTENDED, UNHURRIED};
 use super::{Command, Life, MessageProgress};
 use crate::bell::Bell;
 use crate::depot::{Depot, Refused};
@@ -371,6 +372,24 @@ fn the_thread_looks_when_the_worker_that_looked_last_leaves() {
     );
     let looks = nap(progress, &mut Life::default()).flatten();
     assert_eq!(looks, Some(SHORTEST));
+}
+
+/// Its looks take the core from a worker that computes: tasks of 0.3 ms took a sixth longer.
+#[test]
+fn the_thread_leaves_workers_alone_for_longer_where_nobody_waits_until_it_looks() {
+    for (hurries, at_most) in [(false, UNHURRIED), (true, UNATTENDED)] {
+        let ranks = open(ranks_that_ring(false, 2, Duration::ZERO), false);
+        let (here, mut life) = (&ranks[0], Life::default());
+        here.progress.look();
+        if hurries {
+            here.progress.with_depot(Depot::hurry);
+        }
+        assert_eq!(nap(&here.progress, &mut life).flatten(), Some(at_most));
+        // In milliseconds.
+        here.host.later.store(3, Ordering::SeqCst);
+        let moves = nap(&here.progress, &mut life).flatten();
+        assert!(moves.is_some_and(|nap| nap <= LONGEST), "{moves:?}");
+    }
 }
 
 /// The thread that came with it found the lock taken, and went away.

@@ -1,7 +1,8 @@
 //! The thread: when it moves messages, stands aside for workers, rests and ends.
 //!
 //! Where workers move messages it steps in when none has looked for 200 µs, or up to a millisecond where
-//! they have looked all the time before, and at once when one leaves. It sends the beats in any case, so a body of 15 s neither delays
+//! they have looked all the time before, and at once when one leaves; after two milliseconds where all data
+//! are small and nobody waits until it looks, for its looks take the core from a worker. It sends the beats in any case, so a body of 15 s neither delays
 //! others nor looks dead.
 //!
 //! # Law
@@ -17,7 +18,10 @@ use dataflow_core::port::caught;
 use std::time::Duration;
 
 /// How long workers may not look before the helper does.
-const UNATTENDED: Duration = Duration::from_micros(200);
+pub(super) const UNATTENDED: Duration = Duration::from_micros(200);
+
+/// The same where nobody waits until it does.
+pub(super) const UNHURRIED: Duration = Duration::from_millis(2);
 
 /// How long a transport that cannot ring is left alone, at first and at most.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
@@ -41,6 +45,14 @@ pub(super) enum ThreadState {
     Rests,
     /// It is given so long to say goodbye.
     Leaves(Duration),
+}
+
+/// What the thread sees of workers that look.
+struct Attendance {
+    /// How long they may not.
+    at_most: Duration,
+    /// Whether none will, or somebody has left a command while this looked.
+    is_called: bool,
 }
 
 impl MessageProgress {
@@ -136,25 +148,35 @@ impl MessageProgress {
             return None;
         }
         let unattended = self.host.now().saturating_sub(looked);
-        let nap = match self.is_rank_idle() {
-            Some(idle) if idle || unattended >= UNATTENDED => return None,
-            Some(_) => patience - unattended,
+        let nap = match self.attendance() {
+            Some(Attendance { at_most, is_called }) if is_called || unattended >= at_most => {
+                return None;
+            }
+            Some(Attendance { at_most, .. }) => patience.max(at_most) - unattended,
             None => patience,
         };
         let looked = Some(looked);
         Some((ThreadState::Aside { patience, looked }, nap))
     }
 
-    /// Whether no worker will look, or somebody has left a command while this looked; `None` if somebody
-    /// moves messages just now.
-    fn is_rank_idle(&self) -> Option<bool> {
-        let is_idle = |moving: &mut MoverState| {
+    /// Looks at the state; `None` if somebody moves messages just now.
+    fn attendance(&self) -> Option<Attendance> {
+        let seen = |moving: &mut MoverState| {
             let inbox = moving.inbox.as_ref();
             // If it panics the thread moves, and tells so.
-            inbox.is_none_or(|inbox| caught(|| inbox.pulse().idle).unwrap_or(true))
+            let is_idle = inbox.is_none_or(|inbox| caught(|| inbox.pulse().idle).unwrap_or(true));
+            (is_idle, moving.depot.hurries())
         };
-        let (is_idle, is_called_back) = self.movers.try_look(is_idle)?;
-        Some(is_idle || is_called_back)
+        let ((is_idle, hurries), is_called_back) = self.movers.try_look(seen)?;
+        // In virtual time a look costs nobody anything.
+        let at_most = match hurries || self.host.is_virtual() {
+            true => UNATTENDED,
+            false => UNHURRIED,
+        };
+        Some(Attendance {
+            at_most,
+            is_called: is_idle || is_called_back,
+        })
     }
 
     /// Says goodbye, and waits a second at most for it to leave.
