@@ -106,6 +106,11 @@ impl Job {
         self.gate.is_quiet(balanced)
     }
 
+    /// How many are inside: a hint.
+    pub(crate) fn n_inside(&self) -> usize {
+        self.gate.n_inside()
+    }
+
     /// Closes the job if nobody is inside; says whether it is closed now. If not, the last to leave sees
     /// what was written before.
     pub(crate) fn close_if_empty(&self) -> bool {
@@ -451,6 +456,11 @@ impl Gate {
         before & INSIDE == 0 && balanced() && self.0.load(Ordering::Relaxed) == before
     }
 
+    /// How many are inside: a hint.
+    pub fn n_inside(&self) -> usize {
+        (self.0.load(Ordering::Relaxed) & INSIDE) as usize / ONE_INSIDE as usize
+    }
+
     pub fn is_closed(&self) -> bool {
         // Acquire: everything done inside is seen by a thread that finds the gate closed.
         self.0.load(Ordering::Acquire) & CLOSED != 0
@@ -494,6 +504,19 @@ mod tests {
         let visited = || gate.enter() && !gate.leave(|| false);
         assert!(!gate.is_quiet(visited));
         assert!(gate.enter() && !gate.is_quiet(|| true));
+    }
+
+    #[test]
+    fn a_gate_knows_how_many_are_inside() {
+        let gate = Gate::default();
+        let n_inside = [true, true, false, true].map(|enters| {
+            match enters {
+                true => assert!(gate.enter()),
+                false => assert!(!gate.leave(|| false)),
+            }
+            gate.n_inside()
+        });
+        assert_eq!(n_inside, [1, 2, 1, 2]);
     }
 
     /// A run of several ranks hung: the last worker had asked the ledger, then another rank's failure

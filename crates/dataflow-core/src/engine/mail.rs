@@ -172,6 +172,11 @@ impl Inbox for Mail {
         }
     }
 
+    fn has_idle_workers(&self) -> bool {
+        let job = self.job.get().and_then(Weak::upgrade);
+        job.is_none_or(|job| job.n_inside() < self.ledger.n_workers())
+    }
+
     fn follows_messages(&self) -> bool {
         self.mailed.is_some()
     }

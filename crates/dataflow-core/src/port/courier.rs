@@ -182,6 +182,12 @@ pub trait Inbox: Send + Sync {
     /// How far this rank is.
     fn pulse(&self) -> Pulse;
 
+    /// Whether a worker of this rank may wait for what comes, or sleep; a hint. Else a messenger need not look on
+    /// their behalf: those that are at work look themselves when their tasks end.
+    fn has_idle_workers(&self) -> bool {
+        true
+    }
+
     /// The run fails for a reason outside this rank; no further task starts.
     fn stop(&self, failure: Failure);
 

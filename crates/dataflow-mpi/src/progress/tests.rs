@@ -135,9 +135,9 @@ impl Transport for Interrupted {
     }
 }
 
-/// A rank that has nothing to run; whether no worker is inside.
-#[derive(Debug)]
-struct Idle(bool);
+/// A rank that has nothing to run; whether no worker is inside, and whether one is not.
+#[derive(Clone, Copy, Debug)]
+struct Idle(bool, bool);
 
 impl Inbox for Idle {
     fn deliver(&self, _: Rank, _: Arrival) {}
@@ -146,6 +146,9 @@ impl Inbox for Idle {
             idle: self.0,
             ..Pulse::default()
         }
+    }
+    fn has_idle_workers(&self) -> bool {
+        self.1
     }
     fn stop(&self, failure: Failure) {
         panic!("{failure:?}");
@@ -204,9 +207,13 @@ fn opened(n: usize, hold: Duration) -> Vec<OfRank> {
 
 /// They open a run; whether no worker is inside.
 fn open(ranks: Vec<OfRank>, idle: bool) -> Vec<OfRank> {
+    open_with(ranks, Idle(idle, idle))
+}
+
+fn open_with(ranks: Vec<OfRank>, inbox: Idle) -> Vec<OfRank> {
     let open = |rank: &OfRank| {
         let answer = Promise::new(&*rank.host);
-        let open = Command::Open(Terms::default(), Arc::new(Idle(idle)), answer.clone());
+        let open = Command::Open(Terms::default(), Arc::new(inbox), answer.clone());
         rank.progress.command(open);
         answer
     };
@@ -377,8 +384,13 @@ fn the_thread_looks_when_the_worker_that_looked_last_leaves() {
 /// Its looks take the core from a worker that computes: tasks of 0.3 ms took a sixth longer.
 #[test]
 fn the_thread_leaves_workers_alone_for_longer_where_nobody_waits_until_it_looks() {
-    for (hurries, at_most) in [(false, UNHURRIED), (true, UNATTENDED)] {
-        let ranks = open(ranks_that_ring(false, 2, Duration::ZERO), false);
+    for (hurries, one_sleeps, at_most) in [
+        (false, false, UNHURRIED),
+        (true, false, UNATTENDED),
+        (false, true, UNATTENDED),
+    ] {
+        let ranks = ranks_that_ring(false, 2, Duration::ZERO);
+        let ranks = open_with(ranks, Idle(false, one_sleeps));
         let (here, mut life) = (&ranks[0], Life::default());
         here.progress.look();
         if hurries {
@@ -591,7 +603,7 @@ fn a_rank_whose_run_was_refused_opens_the_next() {
             let settings = vec![("n".into(), value.into())];
             let answer = Promise::new(&*rank.host);
             let terms = Terms { settings };
-            let open = Command::Open(terms, Arc::new(Idle(true)), answer.clone());
+            let open = Command::Open(terms, Arc::new(Idle(true, true)), answer.clone());
             rank.progress.command(open);
             answer
         };
@@ -660,7 +672,7 @@ fn the_thread_moves_what_was_posted_while_it_looked_whether_it_is_needed() {
         Arc::new(Questioned(Mutex::default())),
     );
     let here = ranks[0].progress.clone();
-    let inboxes: [Arc<dyn Inbox>; 2] = [asked.clone(), Arc::new(Idle(true))];
+    let inboxes: [Arc<dyn Inbox>; 2] = [asked.clone(), Arc::new(Idle(true, true))];
     for (rank, inbox) in ranks.iter().zip(inboxes) {
         let answer = Promise::new(&*rank.host);
         let open = Command::Open(Terms::default(), inbox, answer);
@@ -898,7 +910,11 @@ fn what_came_for_the_protocol_while_the_transport_was_lent_is_heard_afterwards()
     });
     let answer = Promise::new(&*here.host);
     let settings = vec![("space".to_string(), "sweeps".to_string())];
-    let open = Command::Open(Terms { settings }, Arc::new(Idle(true)), answer.clone());
+    let open = Command::Open(
+        Terms { settings },
+        Arc::new(Idle(true, true)),
+        answer.clone(),
+    );
     here.progress.command(open);
     let Some(Err(Refused::Broken(failure))) = answer.take() else {
         panic!("rank 1 has left, and nobody knows")

@@ -14,13 +14,14 @@ use crate::host::Turn;
 use crate::outbox::Haste;
 use crate::settings::{Drive, RAREST_BEAT};
 use crate::sync::Ordering;
-use dataflow_core::port::caught;
+use dataflow_core::port::{Inbox, caught};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long workers may not look before the helper does.
 pub(super) const UNATTENDED: Duration = Duration::from_micros(200);
 
-/// The same where nobody waits until it does.
+/// The same where nobody waits until it does, neither another rank nor a worker of this one.
 pub(super) const UNHURRIED: Duration = Duration::from_millis(2);
 
 /// How long a transport that cannot ring is left alone, at first and at most.
@@ -164,8 +165,10 @@ impl MessageProgress {
         let seen = |moving: &mut MoverState| {
             let inbox = moving.inbox.as_ref();
             // If it panics the thread moves, and tells so.
-            let is_idle = inbox.is_none_or(|inbox| caught(|| inbox.pulse().idle).unwrap_or(true));
-            (is_idle, moving.depot.hurries())
+            let ask = |inbox: &Arc<dyn Inbox>| (inbox.pulse().idle, inbox.has_idle_workers());
+            let asked = inbox.and_then(|inbox| caught(|| ask(inbox)).ok());
+            let (is_idle, has_idle) = asked.unwrap_or((true, true));
+            (is_idle, has_idle || moving.depot.hurries())
         };
         let ((is_idle, hurries), is_called_back) = self.movers.try_look(seen)?;
         // In virtual time a look costs nobody anything.
