@@ -303,10 +303,6 @@ impl Versions {
         spoils: bool,
         woken: &mut Woken,
     ) -> bool {
-        assert!(
-            state.finished >= required,
-            "an access finishes before its turn"
-        );
         if mode == Mode::Commute {
             state.busy = false;
             state.wake_commuter(woken);
