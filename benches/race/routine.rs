@@ -51,7 +51,7 @@ impl Routine {
         let nb = match self {
             Potrf => return cholesky::default_layout::<f64>(n, n_workers),
             Inverse => cholesky::default_tile_order::<f64>(n),
-            Getrf => lu::default_tile_order::<f64>(n, n),
+            Getrf => return lu::default_layout::<f64>(n, n, n_workers),
             Geqrf => qr::default_tile_order::<f64>(n, n),
             Gemm => product::default_tile_order::<f64>(n),
         };

@@ -12,15 +12,15 @@ use common::cli::simulated::{SWAPS, is_simulated_only};
 use common::cli::{self, Example, Failure, Flags, Measured, Outcome, Settings};
 use common::problem::{
     Generated, Job, Kind, Matrix, PLAYED, Problem, by_precision, digest, in_numbers, is_checked,
-    judge, over_ranks, then_checked,
+    judge, n_workers, over_ranks, then_checked,
 };
 use dataflow::core::port::Heap;
 use dataflow::linalg::LinalgError;
 use dataflow::linalg::flops;
 use dataflow::linalg::kernel::Backend;
 use dataflow::linalg::lu::{
-    Check, Columns, Exchanges, Factor, Incremental, Pivots, Replay, Unpivoted, default_tile_order,
-    expect_regular, suits_columns,
+    Check, Columns, Exchanges, Factor, Incremental, Pivots, Replay, Unpivoted, default_layout,
+    default_tile_order, expect_regular, suits_columns,
 };
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::matrix::generate::Random;
@@ -107,6 +107,27 @@ impl Own {
     }
 }
 
+impl Own {
+    /// How the matrix is cut. Where rows are swapped as LAPACK does, what suits many workers has the bits of what
+    /// suits few, but for OpenBLAS, whose products of rows may depend on the others.
+    fn tiles<T: Scalar>(
+        &self,
+        (m, n): (usize, usize),
+        (settings, runtime): (&Settings<Own>, &Runtime),
+    ) -> Result<Layout, Failure> {
+        const FEW: usize = 2;
+        let workers = match settings.backend {
+            cli::settings::Backend::Openblas => FEW,
+            _ => n_workers(settings, runtime)?,
+        };
+        Ok(match settings.nb {
+            Some(nb) => Layout::general(m, n, nb)?,
+            None if self.pivoting == Pivoting::Partial => default_layout::<T>(m, n, workers)?,
+            None => Layout::general(m, n, default_tile_order::<T>(m, n))?,
+        })
+    }
+}
+
 /// Of a tournament, if nobody says otherwise.
 const GROUPS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
@@ -129,10 +150,10 @@ impl Job for Own {
         let (settings, runtime, own) = (problem.settings, problem.runtime, problem.settings.own);
         let (m, n) = problem.shape((|n| n, 4000));
         own.expect_judge(settings.check, (m, n))?;
-        let nb = settings.nb.unwrap_or_else(|| default_tile_order::<T>(m, n));
+        let tiles = own.tiles::<T>((m, n), (settings, runtime))?;
         problem.outcome.m = Some(m);
-        problem.begin::<T>(n, nb, flops::getrf::<T>(m, n) as f64);
-        let layout = over_ranks(Layout::general(m, n, nb)?, settings, runtime)?;
+        problem.begin::<T>(n, tiles.nb(), flops::getrf::<T>(m, n) as f64);
+        let layout = over_ranks(tiles, settings, runtime)?;
         let needs = |[there]: [Layout; 1]| needs_of::<T>(settings, &there, runtime.n_threads());
         if is_simulated::<T>(layout, settings, problem.outcome)?
             || problem.is_plan_only::<T, _>([layout], needs)?

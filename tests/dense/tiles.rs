@@ -204,9 +204,19 @@ fn a_hermitian_matrix_in_tiles_that_is_not_definite_is_solved_and_inverted_by_lu
 /// With twenty workers L is computed in tiles that are half as large.
 #[test]
 fn what_comes_of_cholesky_has_the_same_bits_on_few_and_many_workers() {
+    few_and_many_tell_the_same("tiles::a_program_that_tells_bits_of_cholesky");
+}
+
+/// So are L and U of more than 2500 rows.
+#[test]
+fn what_comes_of_lu_has_the_same_bits_on_few_and_many_workers() {
+    few_and_many_tell_the_same("tiles::a_program_that_tells_bits_of_lu");
+}
+
+/// Runs a test of this program that tells bits of seven things, with two workers and with twenty.
+fn few_and_many_tell_the_same(name: &str) {
     let told = |threads: &str| {
         let mut program = Command::new(std::env::current_exe().unwrap());
-        let name = "tiles::a_program_that_tells_bits_of_cholesky";
         program.args(["--exact", name, "--ignored", "--nocapture"]);
         let output = program.env("DATAFLOW_THREADS", threads).output().unwrap();
         assert!(output.status.success(), "{threads} workers: {output:?}");
@@ -219,24 +229,51 @@ fn what_comes_of_cholesky_has_the_same_bits_on_few_and_many_workers() {
     assert_eq!(few, many);
 }
 
+fn tell<T: Scalar>(what: &str, numbers: &Array2<T>) {
+    let mut hasher = DefaultHasher::new();
+    numbers.iter().for_each(|x| x.bits().hash(&mut hasher));
+    println!("bits of {what}: {:016x}", hasher.finish());
+}
+
+fn one(x: f64) -> Array2<f64> {
+    Array2::from_elem((1, 1), x)
+}
+
 #[test]
 #[ignore = "another test runs it, in a process with an environment of its own"]
 fn a_program_that_tells_bits_of_cholesky() {
     let n = 1000;
     let a = array_of::<f64>((n, n), &PositiveDefinite::new(n, 4), true);
     let b = array_of::<f64>((n, 3), &Random::new(5), false);
-    let tell = |what: &str, numbers: &Array2<f64>| {
-        let mut hasher = DefaultHasher::new();
-        numbers.iter().for_each(|x| x.to_bits().hash(&mut hasher));
-        println!("bits of {what}: {:016x}", hasher.finish());
-    };
-    let one = |x| Array2::from_elem((1, 1), x);
     let factor = a.cholesky_factor().unwrap();
     tell("L", &a.cholesky().unwrap());
     tell("the solution", &a.solve(&b).unwrap());
     tell("the kept factor's solution", &factor.solve(&b).unwrap());
     tell("the inverse", &a.inverse().unwrap());
     tell("the kept factor's inverse", &factor.inverse().unwrap());
+    tell("the condition", &one(factor.condition().unwrap()));
+    tell(
+        "the determinant",
+        &one(factor.determinant().unwrap().log_abs),
+    );
+}
+
+#[test]
+#[ignore = "another test runs it, in a process with an environment of its own"]
+fn a_program_that_tells_bits_of_lu() {
+    let n = 2501;
+    let a = array_of::<f32>((n, n), &Random::new(4), true);
+    let b = array_of::<f32>((n, 3), &Random::new(5), false);
+    let factor = a.lu_factor().unwrap();
+    let (rows, l, u) = a.lu().unwrap();
+    tell("L and U", &(l + u));
+    tell(
+        "P",
+        &one(rows.iter().fold(0.0, |sum, &row| sum * 0.5 + row as f64)),
+    );
+    tell("the solution", &a.solve(&b).unwrap());
+    tell("the kept factor's solution", &factor.solve(&b).unwrap());
+    tell("the inverse", &a.inverse().unwrap());
     tell("the condition", &one(factor.condition().unwrap()));
     tell(
         "the determinant",

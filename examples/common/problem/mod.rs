@@ -204,6 +204,16 @@ pub fn over_ranks<Own: Args>(
     Ok(layout.distributed(Distribution::BlockCyclic(grid), runtime.rank())?)
 }
 
+/// How many workers all ranks have, or would have if they were started.
+pub fn n_workers<Own: Args>(settings: &Settings<Own>, runtime: &Runtime) -> Result<usize, Failure> {
+    let here = settings.threads.unwrap_or(runtime.n_threads());
+    if runtime.n_ranks() > 1 {
+        return Ok(runtime.all_reduce(here as u64, u64::saturating_add)? as usize);
+    }
+    let grid = settings.grid_of(1);
+    Ok(here.saturating_mul(grid.rows.saturating_mul(grid.columns)))
+}
+
 impl From<LinalgError> for Failure {
     fn from(error: LinalgError) -> Self {
         let failure = Failure::new(error.name(), error.to_string());

@@ -7,7 +7,7 @@ use cli::{Example, Failure, Outcome, Settings};
 use common::cli;
 use common::problem::{
     File, Generated, InAnyPrecision, Kind, Problem, by_precision, digest, is_checked, judge,
-    over_ranks, then_checked,
+    n_workers, over_ranks, then_checked,
 };
 use dataflow::core::port::Heap;
 use dataflow::linalg::cholesky::{Check, Factor, default_layout, default_tile_order};
@@ -209,16 +209,6 @@ fn layout<T: Scalar>(problem: &mut Problem<'_, Own>, levels: usize) -> Result<La
         }
     };
     over_ranks(layout, settings, problem.runtime)
-}
-
-/// How many workers all ranks have, or would have if they were started.
-fn n_workers(settings: &Settings<Own>, runtime: &Runtime) -> Result<usize, Failure> {
-    let here = settings.threads.unwrap_or(runtime.n_threads());
-    if runtime.n_ranks() > 1 {
-        return Ok(runtime.all_reduce(here as u64, u64::saturating_add)? as usize);
-    }
-    let grid = settings.grid_of(1);
-    Ok(here.saturating_mul(grid.rows.saturating_mul(grid.columns)))
 }
 
 /// The columns by which panels may run ahead, noted in the report; refused if the method has no such

@@ -53,8 +53,9 @@ impl<T: Scalar> LuFactor<T> {
             let kept = KeptLu::at_once(a)?;
             return Ok(LuFactor { kept });
         }
-        let (site, tiles) = Factors::tiles_of(a)?;
-        let kept = KeptLu::new(tiles, site.on())?;
+        let (site, tiles) = tiles_of(a)?;
+        let norm = steps::one_norm(&tiles, site.on())?;
+        let kept = KeptLu::of(Factors::in_tiles_of(tiles, &site)?, norm, site.on())?;
         Ok(LuFactor { kept })
     }
 
@@ -488,7 +489,11 @@ impl<T: Scalar> KeptLu<T> {
     /// Of a matrix in tiles, which is overwritten.
     fn new(a: TiledMatrix<T>, on: &dyn Executor) -> Result<Self, LinalgError> {
         let norm = steps::one_norm(&a, on)?;
-        let factors = Factors::new(a, on)?;
+        KeptLu::of(Factors::new(a, on)?, norm, on)
+    }
+
+    /// Of factors of a matrix that has some 1-norm.
+    fn of(factors: Factors<T>, norm: f64, on: &dyn Executor) -> Result<Self, LinalgError> {
         let solvable = match factors.expect_solvable(on) {
             Err(error @ LinalgError::Run(_)) => return Err(error),
             solvable => solvable,
@@ -558,22 +563,54 @@ pub(crate) fn inverted_at_once<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2
     Ok(array_of(a.dim(), lu.inverse()))
 }
 
-/// X of A·X = B for a square matrix, in one graph.
+/// X of A·X = B for a square matrix, in one graph where there are few workers.
 pub(crate) fn solved_by_lu<T: Scalar>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
 ) -> Result<Array2<T>, LinalgError> {
-    let (_, a) = Factors::tiles_of(a)?;
+    let (_, a) = tiles_of(a)?;
     let site = Site::beside(&a, b.ncols())?;
     let x = site.general(b)?;
-    steps::solve_by_lu(&a, &x, site.on())?;
+    match smaller(&a, &site)? {
+        None => steps::solve_by_lu(&a, &x, site.on())?,
+        Some(_) => {
+            let factors = Factors::in_tiles_of(a, &site)?;
+            factors.expect_solvable(site.on())?;
+            factors.substitution(Op::NoTranspose, &x)?.run(site.on())?;
+        }
+    }
     Ok(array(&x))
 }
 
-/// A⁻¹ of a square matrix, in one graph.
+/// A⁻¹ of a square matrix, in one graph where there are few workers.
 pub(crate) fn inverted_by_lu<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    let (site, a) = Factors::tiles_of(a)?;
-    Ok(array(&steps::invert_by_lu(a, site.on())?))
+    let (site, a) = tiles_of(a)?;
+    let inverse = match smaller(&a, &site)? {
+        None => steps::invert_by_lu(a, site.on())?,
+        Some(_) => {
+            let factors = Factors::in_tiles_of(a, &site)?;
+            factors.expect_solvable(site.on())?;
+            steps::invert_with_lu(factors.lu, &factors.pivots, site.on())?
+        }
+    };
+    Ok(array(&inverse))
+}
+
+/// A large matrix in tiles that suit few workers: what is computed from its factors has the bits of these tiles,
+/// on any number of workers.
+fn tiles_of<T: Scalar>(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), LinalgError> {
+    const FEW: usize = 2;
+    let (m, n) = a.dim();
+    let layout = lu::default_layout::<T>(m, n, FEW)?;
+    let site = Site::with_order(m.max(n), layout.nb())?;
+    let tiles = site.tiles(Ok(layout), &NdarrayEntries(a))?;
+    Ok((site, tiles))
+}
+
+/// How to cut the same for its factorisation, if there are many workers.
+fn smaller<T: Scalar>(a: &TiledMatrix<T>, site: &Site) -> Result<Option<Layout>, LinalgError> {
+    let layout = lu::default_layout::<T>(a.rows(), a.cols(), site.on().n_workers())?;
+    Ok((layout.nb() < a.nb()).then_some(layout))
 }
 
 /// L\U in tiles, and the rows that were swapped.
@@ -583,17 +620,24 @@ pub(crate) struct Factors<T: Scalar> {
 }
 
 impl<T: Scalar> Factors<T> {
-    /// Of an array.
+    /// Of a large array, for whoever wants nothing else: in tiles that suit the workers.
     pub fn of(a: ArrayView2<'_, T>) -> Result<Self, LinalgError> {
-        let (site, tiles) = Factors::tiles_of(a)?;
+        let ((m, n), site) = (a.dim(), Site::of::<T>(a.nrows().max(a.ncols()))?);
+        let layout = lu::default_layout::<T>(m, n, site.on().n_workers());
+        let tiles = site.tiles(layout, &NdarrayEntries(a))?;
         Factors::new(tiles, site.on())
     }
 
-    fn tiles_of(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), LinalgError> {
-        let (m, n) = a.dim();
-        let site = Site::with_order(m.max(n), lu::default_tile_order::<T>(m, n))?;
-        let tiles = site.general(a)?;
-        Ok((site, tiles))
+    /// In the tiles of A. They have the same bits where A was factored in smaller ones.
+    fn in_tiles_of(a: TiledMatrix<T>, site: &Site) -> Result<Self, LinalgError> {
+        let Some(layout) = smaller(&a, site)? else {
+            return Factors::new(a, site.on());
+        };
+        let small = Factors::new(site.tiles(Ok(layout), &a)?, site.on())?;
+        let lu = site.tiles(Ok(*a.layout()), &small.lu)?;
+        let rows: Vec<usize> = small.pivots.rows().map(|(_, row)| row).collect();
+        let pivots = lu::Pivots::of_rows(&lu, &rows)?;
+        Ok(Factors { lu, pivots })
     }
 
     /// Of what was factored without a graph, on the heap: one tile.

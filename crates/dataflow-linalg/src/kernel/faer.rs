@@ -138,7 +138,7 @@ fn without_gaps<T: Scalar, R>(x: MatRef<'_, T>, work: impl FnOnce(MatRef<'_, T>)
 }
 
 /// The same of one that is changed.
-fn with_row<T: Scalar>(mut x: MatMut<'_, T>, work: impl FnOnce(MatMut<'_, T>)) {
+pub(super) fn with_row<T: Scalar>(mut x: MatMut<'_, T>, work: impl FnOnce(MatMut<'_, T>)) {
     if x.nrows() != 1 || x.col_stride() == 1 {
         return work(x);
     }

@@ -9,6 +9,7 @@
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
+use super::columns::right_of_piece;
 use super::larfg::contiguous;
 use super::panel::{LEAF, PivotChoice, divide, factor_columns};
 use super::product::product;
@@ -23,7 +24,8 @@ use crate::scalar::{Scalar, smallest_normal};
 /// - `pivots`: `min(m, n)` numbers, overwritten: row `i` was swapped with row `pivots[i] ≥ i`, one
 ///   after the other, counted from 0
 ///
-/// Answers INFO: the first pivot that is zero, counted from 1. Recursive over halves of the columns.
+/// Answers INFO: the first pivot that is zero, counted from 1. Recursive over halves of the columns; of a
+/// tile that is worked on in pieces, of a column of them after the other.
 /// About `n²·(m − n/3)` flops for `m ≥ n` (4 times as many for complex numbers).
 ///
 /// # Panics
@@ -120,7 +122,7 @@ fn getrf_by<T: Scalar>(
     pivots: &mut [u32],
     choice: PivotChoice,
 ) -> Option<usize> {
-    let (m, n) = (a.rows(), a.cols());
+    let (m, n, order) = (a.rows(), a.cols(), a.format().order());
     assert!(
         u32::try_from(m).is_ok(),
         "getrf: {m} rows, whose numbers have 32 bits"
@@ -132,7 +134,7 @@ fn getrf_by<T: Scalar>(
     );
     let mut factor = |elements: &mut [T]| {
         let mut block = MatMut::from_column_major_slice_mut(elements, m, n);
-        factor_block(backend, block.rb_mut(), pivots, choice);
+        factor_block((backend, order), block.rb_mut(), pivots, choice);
         first_zero(block.rb())
     };
     match a.format() {
@@ -178,48 +180,57 @@ fn swap_rows<T: Scalar>(mut a: MatMut<'_, T>, pivots: &[u32]) {
     }
 }
 
-/// `A ← L\U` on a block: the columns in halves down to [`LEAF`].
+/// `A ← L\U` on a block: its columns in pieces of `order`, and each of them in halves down to [`LEAF`].
+///
+/// What is right of a piece gets the step that tiles of that order get: so the bits are theirs.
 pub(super) fn factor_block<T: Scalar>(
-    backend: Backend,
+    (backend, order): (Backend, usize),
     a: MatMut<'_, T>,
     pivots: &mut [u32],
     choice: PivotChoice,
 ) {
     let (m, n) = (a.nrows(), a.ncols());
-    if n <= LEAF {
+    if n <= LEAF.min(order) {
         return factor_columns(a, pivots, choice);
     }
-    // Of a wide block, what lies right of the last pivot is a row of U.
-    let half = if n > m { m } else { half(n) };
-    let (mut left, mut right) = a.split_at_col_mut(half);
-    let (first, second) = pivots.split_at_mut(half);
-    factor_block(backend, left.rb_mut(), first, choice);
+    let is_cut = n > order;
+    let width = match is_cut {
+        true => order,
+        // Of a wide block, what lies right of the last pivot is a row of U.
+        false if n > m => m,
+        false => half(n),
+    };
+    let steps = width.min(m);
+    let (mut left, mut right) = a.split_at_col_mut(width);
+    let (first, second) = pivots.split_at_mut(steps);
+    factor_block((backend, order), left.rb_mut(), first, choice);
     swap_rows(right.rb_mut(), first);
-    let (mut a01, mut a11) = right.split_at_row_mut(half);
-    let (a00, mut a10) = left.split_at_row_mut(half);
-    // A01 ← L00⁻¹·A01
-    let unit_lower = (Triangle::Lower, Diagonal::Unit);
-    T::faer_trsm_op(
-        Side::Left,
-        Op::NoTranspose,
-        unit_lower,
-        a00.rb(),
-        a01.rb_mut(),
-    );
+    let (mut a01, mut a11) = right.split_at_row_mut(steps);
+    let (a00, mut a10) = left.split_at_row_mut(steps);
+    let l = (a00.rb().subcols(0, steps), a10.rb());
+    match is_cut {
+        true => right_of_piece((backend, order), l, a01, a11.rb_mut()),
+        false => right_of_half(backend, l, a01.rb_mut(), a11.rb_mut()),
+    }
     if second.is_empty() {
         return;
     }
-    // A11 ← A11 − L10·U01
-    let (l, u) = (a10.rb(), a01.rb());
-    product(
-        backend,
-        (Op::NoTranspose, l),
-        (Op::NoTranspose, u),
-        a11.rb_mut(),
-    );
-    factor_block(backend, a11, second, choice);
+    factor_block((backend, order), a11, second, choice);
     swap_rows(a10.rb_mut(), second);
-    second.iter_mut().for_each(|pivot| *pivot += half as u32);
+    second.iter_mut().for_each(|pivot| *pivot += steps as u32);
+}
+
+/// `A01 ← L00⁻¹·A01`, `A11 ← A11 − L10·A01`.
+fn right_of_half<T: Scalar>(
+    backend: Backend,
+    (l00, l10): (MatRef<'_, T>, MatRef<'_, T>),
+    mut a01: MatMut<'_, T>,
+    a11: MatMut<'_, T>,
+) {
+    let unit_lower = (Triangle::Lower, Diagonal::Unit);
+    T::faer_trsm_op(Side::Left, Op::NoTranspose, unit_lower, l00, a01.rb_mut());
+    let (l, u) = ((Op::NoTranspose, l10), (Op::NoTranspose, a01.rb()));
+    product(backend, l, u, a11);
 }
 
 /// Where `n` columns are halved: at a power of two times [`LEAF`], so that leaves are full.

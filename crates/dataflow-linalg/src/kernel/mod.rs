@@ -70,7 +70,9 @@ mod vectors;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use columns::{FactoredPanel, RowMoves, getrf_from, getrf_right, solve_unit_rows};
+pub(crate) use columns::{
+    FactoredPanel, RowMoves, getrf_below, getrf_from, getrf_right, solve_unit_rows,
+};
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};

@@ -73,7 +73,7 @@ pub fn tstrf<T: Scalar>(backend: Backend, u: &mut Tile<T>, a: &mut Tile<T>, step
                 top[(i, j)] = T::zero();
             }
             copy_from(a, 0..m, block.clone(), below);
-            factor_block(backend, whole, pivots, PivotChoice::Largest);
+            factor_block((backend, usize::MAX), whole, pivots, PivotChoice::Largest);
 
             for (j, &pivot) in pivots.iter().enumerate() {
                 let (at, column) = (block.start + j, &stack[j * height..][..height]);

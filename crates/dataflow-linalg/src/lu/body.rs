@@ -8,7 +8,7 @@ use super::moving::Moving;
 use super::numbered::{self, Numbered};
 use super::pivots::{Swaps, of_words, order, words};
 use super::rank_rows::RankRows;
-use crate::kernel::{Backend, Op, SCRATCH_MEMORY, gemm_op, getrf, solve_unit_rows};
+use crate::kernel::{SCRATCH_MEMORY, getrf_below, getrf_from, solve_unit_rows};
 use crate::matrix::{Format, Layout, Part, Tile};
 use crate::scalar::Scalar;
 use dataflow_core::prelude::*;
@@ -38,14 +38,14 @@ impl<T: Scalar> Factor<'_, T> {
 
     /// P·A = L·U of the tiles of all stacks, in the order of rows.
     pub(super) fn panel(&self, k: u32, flows: &mut Flows<'_, Tile<T>>) {
-        let memory = self.a.memory();
+        let (format, memory) = (self.a.layout().format(), self.a.memory());
         let ([own, swaps], mut slots, []) = flows.split();
         let own = own.update();
         let others = slots.by_ref().take(self.rows.p as usize - 1);
         let others: Vec<_> = others.map(Slot::get).collect();
         let mut pivots = vec![0; (self.rows_from(k)).min(own.cols())];
         if others.iter().all(Option::is_none) {
-            getrf(self.backend, own, &mut pivots);
+            getrf_from(self.backend, (0, format), own, &mut pivots);
         } else {
             let (height, width) = (self.rows_from(k), own.cols());
             let mut whole = Tile::unspecified(height, width, Format::ColumnMajor, memory);
@@ -59,7 +59,7 @@ impl<T: Scalar> Factor<'_, T> {
                     copy_rows((stack, at), (&mut whole, row), n);
                 }
             }
-            getrf(self.backend, &mut whole, &mut pivots);
+            getrf_from(self.backend, (0, format), &mut whole, &mut pivots);
             for (row, at, n) in interleave((self.a.layout(), self.rows), k, 0) {
                 copy_rows((&whole, row), (own, at), n);
             }
@@ -182,7 +182,7 @@ impl<T: Scalar> Factor<'_, T> {
         let (tile, fallen) = (tile.update(), fallen.read());
         let rows = self.rows_of_tile((m, k), Numbered::of(fallen));
         tile.set_rows(&rows, fallen.as_slice());
-        subtract(self.backend, left.read(), upper.read(), tile);
+        getrf_below(self.backend, left.read(), upper.read(), tile);
     }
 
     /// ORDER ← the order of the rows below tile row n after all steps that follow.
@@ -240,11 +240,6 @@ fn interleave(
         at += rows.len();
         (rows.start - first, at - rows.len(), rows.len())
     })
-}
-
-/// C ← C − L·U.
-fn subtract<T: Scalar>(backend: Backend, l: &Tile<T>, u: &Tile<T>, c: &mut Tile<T>) {
-    gemm_op(backend, (Op::NoTranspose, l), (Op::NoTranspose, u), c);
 }
 
 /// Copies rows of a column-major tile, from one row on, to rows of another, from one row on.

@@ -83,7 +83,17 @@ pub fn suits_columns<T: Scalar>(layout: &Layout, workers: usize) -> bool {
         && steps > 1
         && are_enough
         && bytes <= LARGEST as u128
-        && (layout.format() == Format::ColumnMajor || layout.format() == Format::sub_tiled::<T>())
+        && has_ample_pieces::<T>(layout.format())
+}
+
+/// Whether products of pieces have the same bits however far apart their columns lie: not of small ones.
+fn has_ample_pieces<T: Scalar>(format: Format) -> bool {
+    match format {
+        Format::ColumnMajor => true,
+        Format::SubTiled { order } | Format::CutColumns { order } => {
+            order.is_multiple_of(T::SUB_TILE_ORDER)
+        }
+    }
 }
 
 /// The task space of the factorisation by columns, on one rank: about mt·nt tasks for mt × nt tiles. The bits
@@ -238,10 +248,10 @@ impl<'a, T: Scalar> Columns<'a, T> {
         let (column, top) = (column.update(), self.top(k));
         let (rows, cols) = (self.a.rows(), column.cols());
         let mut pivots = vec![0; (rows - top).min(cols)];
-        getrf_from(self.backend, top, column, &mut pivots);
-        let memory = self.a.memory();
+        let (format, memory) = (self.a.layout().format(), self.a.memory());
+        getrf_from(self.backend, (top, format), column, &mut pivots);
         swaps.put(Swaps::pack(&pivots, memory));
-        let (height, format) = (self.a.tile_rows(k as usize), self.a.layout().format());
+        let height = self.a.tile_rows(k as usize);
         let mut l = Tile::unspecified(height, cols, format, memory);
         l.read_column_major(&column.as_slice()[top..], rows);
         l.complete(crate::matrix::Part::UnitLower);

@@ -57,7 +57,7 @@ pub(crate) use incremental::INNER_BLOCK;
 pub use incremental::{Incremental, IncrementalTask, factor_incremental};
 pub(crate) use inverse::Relay;
 pub use inverse::{inverse, invert};
-pub use order::default_tile_order;
+pub use order::{default_layout, default_tile_order};
 pub use pivots::{Pivots, permutation};
 pub use reorder::{Reorder, ReorderTask};
 pub use replay::{Replay, ReplayTask, solve_incremental};

@@ -752,22 +752,87 @@ fn factors_without_entries_are_right_however_long_they_are() {
 fn by_whole_columns_the_bits_are_those_of_tiles_also_where_the_last_one_is_a_single_column() {
     for (n, nb) in [(25, 8), (24, 8), (97, 24), (12, 5), (193, 192), (289, 96)] {
         let layout = Layout::general(n, n, nb).unwrap();
-        let [tiles, columns] = [(); 2].map(|()| {
-            let a = TiledMatrix::<f64>::from_entries(layout, &Random::new(n as u64));
-            let pivots = Pivots::new(&a);
-            (a, pivots)
-        });
-        let space = Factor::new(&tiles.0, &tiles.1, Backend::Auto).unwrap();
-        space.by_tiles().run(&Inline).unwrap();
-        let space = Columns::new(&columns.0, &columns.1, Backend::Auto).unwrap();
-        space.run(&Inline).unwrap();
-        let told = |(a, pivots): &(TiledMatrix<f64>, Pivots<f64>)| {
-            let bits = a.to_column_major().unwrap().into_iter().map(f64::to_bits);
-            (
-                bits.collect::<Vec<u64>>(),
-                pivots.rows().collect::<Vec<_>>(),
-            )
-        };
-        assert!(told(&tiles) == told(&columns), "{n}, tiles of {nb}");
+        let [tiles, columns] = [false, true].map(|columns| in_tiles::<f64>(layout, columns));
+        assert!(tiles == columns, "{n}, tiles of {nb}");
+    }
+}
+
+/// The bits of L and U, and the rows that were swapped.
+type Told = (Vec<[u64; 2]>, Vec<(usize, usize)>);
+
+/// As a matrix is factored in some tiles, as a graph of tiles or of whole columns.
+fn in_tiles<T: Scalar>(layout: Layout, by_columns: bool) -> Told {
+    let backend = Backend::Auto;
+    let a = TiledMatrix::<T>::from_entries(layout, &Random::new(4));
+    let pivots = Pivots::new(&a);
+    let on = Shuffled::new(layout.nb() as u64).with_threads(2);
+    match by_columns {
+        true => Columns::new(&a, &pivots, backend).unwrap().run(&on),
+        false => {
+            let factor = Factor::new(&a, &pivots, backend).unwrap();
+            factor.by_tiles().run(&on)
+        }
+    }
+    .unwrap();
+    let elements = a.to_column_major().unwrap().into_iter();
+    (elements.map(T::bits).collect(), pivots.rows().collect())
+}
+
+#[test]
+fn tiles_in_pieces_have_the_bits_and_pivots_of_tiles_as_small_as_these() {
+    fn check<T: Scalar>() {
+        let square = [(97, 16), (113, 16), (120, 24), (64, 64), (145, 48)];
+        let square = square.map(|(n, order)| ((n, n), order));
+        let others = [
+            ((97, 65), 16),
+            ((65, 97), 16),
+            ((40, 130), 24),
+            ((130, 41), 20),
+        ];
+        for ((m, n), order) in square.into_iter().chain(others) {
+            let in_tiles = |times: usize, format| {
+                let layout = Layout::general(m, n, times * order).unwrap();
+                in_tiles::<T>(layout.with_format(format), false)
+            };
+            let small = in_tiles(1, Format::ColumnMajor);
+            for times in 1..=4 {
+                for format in [Format::CutColumns { order }, Format::SubTiled { order }] {
+                    assert!(
+                        in_tiles(times, format) == small,
+                        "{} {m} × {n}, {times} of {format:?}",
+                        T::PRECISION
+                    );
+                }
+            }
+        }
+    }
+    check::<f64>();
+    check::<f32>();
+    check::<c64>();
+    check::<c32>();
+}
+
+#[test]
+fn whole_columns_in_pieces_have_the_bits_of_tiles_as_small_as_these() {
+    fn check<T: Scalar>((m, n): (usize, usize)) {
+        let order = T::SUB_TILE_ORDER;
+        let layout = |times: usize| Layout::general(m, n, times * order).unwrap();
+        let small = in_tiles::<T>(layout(1), false);
+        for times in 1..=3 {
+            for format in [Format::CutColumns { order }, Format::sub_tiled::<T>()] {
+                let layout = layout(times).with_format(format);
+                for by_columns in [false, true] {
+                    assert!(
+                        in_tiles::<T>(layout, by_columns) == small,
+                        "{} {m} × {n}, {times} of {format:?}, columns {by_columns}",
+                        T::PRECISION
+                    );
+                }
+            }
+        }
+    }
+    for shape in [(481, 481), (577, 385), (385, 577), (500, 450)] {
+        check::<f64>(shape);
+        check::<c32>(shape);
     }
 }
