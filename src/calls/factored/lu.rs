@@ -596,12 +596,15 @@ pub(crate) fn inverted_by_lu<T: Scalar>(a: ArrayView2<'_, T>) -> Result<Array2<T
     Ok(array(&inverse))
 }
 
-/// A large matrix in tiles that suit few workers: what is computed from its factors has the bits of these tiles,
-/// on any number of workers.
+/// A matrix in tiles that suit few workers: what is computed from its factors has the bits of these tiles, on any
+/// number of workers. A small one is a single tile, as beside few right-hand sides.
 fn tiles_of<T: Scalar>(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), LinalgError> {
     const FEW: usize = 2;
     let (m, n) = a.dim();
-    let layout = lu::default_layout::<T>(m, n, FEW)?;
+    let layout = match is_small(a.dim()) {
+        true => Layout::general(m, n, SMALL)?,
+        false => lu::default_layout::<T>(m, n, FEW)?,
+    };
     let site = Site::with_order(m.max(n), layout.nb())?;
     let tiles = site.tiles(Ok(layout), &NdarrayEntries(a))?;
     Ok((site, tiles))
@@ -610,7 +613,8 @@ fn tiles_of<T: Scalar>(a: ArrayView2<'_, T>) -> Result<(Site, TiledMatrix<T>), L
 /// How to cut the same for its factorisation, if there are many workers.
 fn smaller<T: Scalar>(a: &TiledMatrix<T>, site: &Site) -> Result<Option<Layout>, LinalgError> {
     let layout = lu::default_layout::<T>(a.rows(), a.cols(), site.on().n_workers())?;
-    Ok((layout.nb() < a.nb()).then_some(layout))
+    let is_smaller = layout.nb() < a.nb() && !is_small((a.rows(), a.cols()));
+    Ok(is_smaller.then_some(layout))
 }
 
 /// L\U in tiles, and the rows that were swapped.
