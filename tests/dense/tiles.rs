@@ -229,9 +229,12 @@ fn few_and_many_tell_the_same(name: &str) {
     assert_eq!(few, many);
 }
 
+/// One number of a few, all over an array: what is computed otherwise differs nearly everywhere.
 fn tell<T: Scalar>(what: &str, numbers: &Array2<T>) {
+    const OF: usize = 13;
     let mut hasher = DefaultHasher::new();
-    numbers.iter().for_each(|x| x.bits().hash(&mut hasher));
+    let some = numbers.iter().step_by(OF);
+    some.for_each(|x| x.bits().hash(&mut hasher));
     println!("bits of {what}: {:016x}", hasher.finish());
 }
 
@@ -262,7 +265,8 @@ fn a_program_that_tells_bits_of_cholesky() {
 #[ignore = "another test runs it, in a process with an environment of its own"]
 fn a_program_that_tells_bits_of_lu() {
     let n = 2501;
-    let a = array_of::<f32>((n, n), &Random::new(4), true);
+    let entry = |(i, j)| ((i * 7919 + j * 104_729 + i * j * j) % 10_007) as f32 - 5003.0;
+    let a = Array2::from_shape_fn((n, n), entry);
     let b = array_of::<f32>((n, 3), &Random::new(5), false);
     let factor = a.lu_factor().unwrap();
     let (rows, l, u) = a.lu().unwrap();
