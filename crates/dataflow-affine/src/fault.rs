@@ -1,7 +1,7 @@
 //! Faults: what a program says that has no meaning, or no exact formula.
 
 use crate::affine::Affine;
-use crate::program::{Access, Mode, Program, Statement, same_datum};
+use crate::program::{Access, MOST_PIECES, Mode, Program, Statement, same_datum};
 use crate::system::{Inexact, System};
 use crate::{Derived, Var};
 
@@ -44,6 +44,8 @@ pub enum Reason {
     /// An access has too many alternatives of where its datum comes from: as many ranges with unrelated
     /// bounds double them.
     TooMany,
+    /// The conditions of a statement hold in too many parts: each `!=` of unrelated numbers doubles them.
+    TooManyParts,
     /// The variable of a loop may be negative, and a task's parameters may not.
     Negative(Var),
     /// One task writes the same datum by this access and by another one.
@@ -93,6 +95,10 @@ pub(crate) fn inexact(statement: usize, access: Option<usize>, cause: Inexact) -
 pub(crate) fn before(program: &Program) -> Result<(), Vec<Fault>> {
     let mut faults = Vec::new();
     for (number, statement) in program.statements.iter().enumerate() {
+        if statement.pieces.len() > MOST_PIECES {
+            faults.push((number, None, Reason::TooManyParts));
+            continue;
+        }
         for each in &statement.loops {
             if may_be_negative(statement, each.var).map_err(|e| inexact(number, None, e))? {
                 let reason = Reason::Negative(each.var);

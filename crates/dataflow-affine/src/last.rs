@@ -121,10 +121,7 @@ pub(crate) fn bounds(system: &System, var: Var, upper: bool) -> Result<Vec<Affin
     let of_this_side = |e: &&Affine| e.coefficient(var) * sign > 0;
     let bound = |e: &Affine| match e.coefficient(var) {
         1 | -1 => Ok(e.bound(var)),
-        _ => Err(Inexact {
-            constraints: [e.clone(), e.clone()],
-            var,
-        }),
+        _ => Err(Inexact::of([e.clone(), e.clone()], var)),
     };
     let constraints = system.constraints().iter();
     constraints.filter(of_this_side).map(bound).collect()

@@ -32,6 +32,7 @@ pub use program::{Access, Condition, Family, Loop, Mode, Program, Statement, dis
 pub use relation::{End, Relation, relate};
 pub use said::{Comparison, Said, chain, excludes, said};
 pub use sources::{Input, Source};
+use system::Limit;
 pub use system::{Inexact, System, forget};
 pub use targets::{Output, Part, Range, enumerated};
 
@@ -118,6 +119,7 @@ pub fn edges(program: &Program) -> Result<Derived, Vec<Fault>> {
 /// others by the loops.
 fn of_loops(program: &Program, relations: &[Relation]) -> Result<Derived, Vec<Fault>> {
     forget();
+    let _limit = Limit::begin();
     fault::before(program)?;
     let statements = &program.statements;
     let mut inputs = Vec::new();

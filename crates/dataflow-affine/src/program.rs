@@ -330,15 +330,19 @@ impl Program {
         let base = self.known();
         let mut pieces = vec![base.clone()];
         for condition in self.conditions.iter().filter(|parts| parts.len() != 1) {
+            // Refused by `fault`, whatever the other conditions say.
+            if pieces.len() > MOST_PIECES {
+                break;
+            }
             let both = |piece: &System| condition.iter().map(|part| piece.and(part)).collect();
             pieces = pieces.iter().flat_map(|p| -> Vec<_> { both(p) }).collect();
-        }
-        // `if j != k` where the loops say that j > k: the other half has no task. A statement without any
-        // keeps its parts.
-        let has_tasks = |piece: &&System| !matches!(piece.is_empty(), Ok(true));
-        let with_tasks: Vec<_> = pieces.iter().filter(has_tasks).cloned().collect();
-        if !with_tasks.is_empty() {
-            pieces = with_tasks;
+            // `if j != k` where the loops say that j > k: the other half has no task. A statement without any
+            // keeps its parts.
+            let has_tasks = |piece: &&System| !matches!(piece.is_empty(), Ok(true));
+            let with_tasks: Vec<_> = pieces.iter().filter(has_tasks).cloned().collect();
+            if !with_tasks.is_empty() {
+                pieces = with_tasks;
+            }
         }
         (base, pieces)
     }
@@ -425,10 +429,14 @@ impl Statement {
     }
 }
 
+/// The most parts of a statement's domain: of each two there may be an edge, and what one of them says is looked at
+/// for each. Four variables that differ from each other have 24.
+pub(crate) const MOST_PIECES: usize = 64;
+
 /// Disjoint conjunctions that hold together where one of these does.
 ///
 /// # Errors
-/// If that cannot be told exactly.
+/// If that cannot be told exactly, or they are more than 64.
 pub fn disjoint(conjunctions: Vec<System>) -> Result<Condition, Inexact> {
     let mut parts: Vec<System> = Vec::new();
     for conjunction in conjunctions {
@@ -440,6 +448,9 @@ pub fn disjoint(conjunctions: Vec<System>) -> Result<Condition, Inexact> {
             if !part.is_empty()? {
                 parts.push(part);
             }
+        }
+        if parts.len() > MOST_PIECES {
+            return Err(Inexact::too_long());
         }
     }
     Ok(parts)

@@ -8,7 +8,7 @@ use crate::affine::{Affine, Var};
 use crate::fault::{Fault, Reason, inexact};
 use crate::program::Program;
 use crate::sources::{Input, Source, merge};
-use crate::system::{Inexact, System, equal, subtract};
+use crate::system::{Inexact, Limit, System, equal, subtract};
 use crate::{Derived, assemble, fault};
 
 /// An access of a task, as a line names it.
@@ -66,6 +66,7 @@ pub struct Relation {
 /// the same one.
 pub fn relate(program: &Program, relations: &[Relation]) -> Result<Derived, Vec<Fault>> {
     crate::forget();
+    let _limit = Limit::begin();
     fault::before(program)?;
     let mut inputs = Vec::new();
     for (statement, reader) in program.statements.iter().enumerate() {

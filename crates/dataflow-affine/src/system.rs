@@ -53,13 +53,34 @@ pub struct Inexact {
     pub constraints: [Affine; 2],
     /// The variable on which both depend.
     pub var: Var,
+    is_too_long: bool,
 }
 
 impl Inexact {
+    /// Whether it was given up, since too much would have to be looked at; the constraints say nothing then.
+    pub fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
+    pub(crate) fn too_long() -> Inexact {
+        Inexact {
+            is_too_long: true,
+            ..Inexact::of([Affine::default(), Affine::default()], Var::parameter(0))
+        }
+    }
+
+    /// Inequalities that have no exact formula without a variable.
+    pub(crate) fn of(constraints: [Affine; 2], var: Var) -> Inexact {
+        Inexact {
+            constraints,
+            var,
+            is_too_long: false,
+        }
+    }
+
     /// Where a variable was to be found, or eliminated.
     pub(crate) fn too_large(var: Var) -> Inexact {
-        let constraints = [Affine::too_large(), Affine::too_large()];
-        Inexact { constraints, var }
+        Inexact::of([Affine::too_large(), Affine::too_large()], var)
     }
 }
 
@@ -70,8 +91,13 @@ struct Findings {
     empty: HashSet<System>,
     /// Points of others; those that served last are first.
     points: VecDeque<Point>,
+    /// How many more systems may be looked at, within a derivation.
+    n_left: Option<usize>,
 }
 
+/// Systems that a derivation may look at: more than half a minute would pass otherwise, or hours. The largest that is
+/// known takes 20,000.
+const MOST_ASKED: usize = 1 << 15;
 /// Some megabytes.
 const MOST_EMPTY: usize = 1 << 14;
 /// As many are tried faster than a variable is eliminated.
@@ -84,7 +110,27 @@ thread_local! {
 /// What was found out is forgotten. A point makes a system non-empty whose variables cannot be eliminated:
 /// whether a program is refused would depend on the programs before it.
 pub fn forget() {
-    FINDINGS.set(Findings::default());
+    FINDINGS.with_borrow_mut(|memory| {
+        let n_left = memory.n_left;
+        *memory = Findings::default();
+        memory.n_left = n_left;
+    });
+}
+
+/// While it lives, [`MOST_ASKED`] systems are looked at and then none: each question is answered by an error.
+pub(crate) struct Limit(());
+
+impl Limit {
+    pub(crate) fn begin() -> Limit {
+        FINDINGS.with_borrow_mut(|memory| memory.n_left = Some(MOST_ASKED));
+        Limit(())
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        FINDINGS.with_borrow_mut(|memory| memory.n_left = None);
+    }
 }
 
 impl Findings {
@@ -279,8 +325,7 @@ impl System {
             for high in &upper {
                 let (a, b) = (low.coefficient(var), -high.coefficient(var));
                 if a != 1 && b != 1 {
-                    let constraints = [low.clone(), high.clone()];
-                    return Err(Inexact { constraints, var });
+                    return Err(Inexact::of([low.clone(), high.clone()], var));
                 }
                 rest.push(low.times(b).plus(high, a));
             }
@@ -311,6 +356,9 @@ impl System {
             }
             if memory.empty.contains(self) {
                 return Ok(true);
+            }
+            if let Some(n_left) = &mut memory.n_left {
+                *n_left = n_left.checked_sub(1).ok_or_else(Inexact::too_long)?;
             }
             let point = self.point()?;
             let is_empty = point.is_none();
@@ -523,6 +571,23 @@ mod tests {
         assert_eq!(inexact.is_empty(), Ok(false), "the point is known");
         crate::derive(&crate::Program::default()).unwrap();
         assert!(inexact.is_empty().is_err());
+    }
+
+    #[test]
+    fn a_derivation_that_asks_of_too_many_systems_is_told_so_and_who_asks_after_it_is_not() {
+        forget();
+        let limit = Limit::begin();
+        // y + k ≤ x ≤ n + k − 1 and n ≤ y: found to be empty only when variables are eliminated.
+        let empty = |k: i64| System::new([X - Y - k, N - X + k - 1, Y - N]);
+        for k in 0..MOST_ASKED as i64 {
+            assert_eq!(empty(k).is_empty(), Ok(true));
+        }
+        let given_up = empty(-1).is_empty().unwrap_err();
+        assert!(given_up.is_too_long());
+        drop(limit);
+        assert_eq!(empty(-1).is_empty(), Ok(true));
+        let fractions = System::new([2 * X - Y, Y - 3 * X + 1]).without(X);
+        assert!(!fractions.unwrap_err().is_too_long());
     }
 
     #[test]

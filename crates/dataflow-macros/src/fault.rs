@@ -44,6 +44,11 @@ fn text(space: &Space, lowered: &Lowered<'_>, fault: &Fault) -> String {
              whose bounds are unrelated to the others' they double. Say what is known of the bounds (let each \
              range begin where the one before ends), or give each range data of its own"
         ),
+        Reason::TooManyParts => format!(
+            "the conditions of `{name}` hold in too many parts (at most 64): each `!=` of unrelated numbers \
+             doubles them, and so does each `||`. Say by the loops' bounds what they say, or make statements of \
+             its parts"
+        ),
         Reason::Negative(var) => negative(lowered, fault.statement, *var),
         Reason::WrittenTwice(other) => format!(
             "`{name}` writes `{element}` twice: as `{}` too. A task has one flow for each datum that it \
@@ -178,6 +183,13 @@ fn inexact_text(lowered: &Lowered<'_>, name: &Ident, is_access: bool, inexact: &
         false => format!("the loops and conditions around `{name}` have"),
     };
     let [a, b] = &inexact.constraints;
+    if inexact.is_too_long() {
+        return format!(
+            "{what} too many cases to be looked at: loops before it with unrelated bounds and conditions that \
+             hold in several parts multiply. Say what is known of the bounds, make fewer conditions, or give \
+             statements data of their own"
+        );
+    }
     if a.is_too_large() {
         return format!("{what} no exact formula: its numbers are too large; use smaller factors");
     }

@@ -725,6 +725,9 @@ fn not_affine(e: &Expr, what: &str, why: &str) -> Error {
 fn condition(e: &Expr, scope: &NamesInScope, known: &System, positive: bool) -> Result<Condition> {
     let parts = alternatives(e, scope, known, positive)?;
     disjoint(parts).map_err(|inexact| {
+        if inexact.is_too_long() {
+            return too_many_parts(e);
+        }
         let why = match inexact.constraints[0].is_too_large() {
             true => "its numbers are too large; use smaller factors",
             false => "use variables with the factor 1 or -1",
@@ -733,7 +736,13 @@ fn condition(e: &Expr, scope: &NamesInScope, known: &System, positive: bool) -> 
     })
 }
 
-/// Conjunctions of which one holds at least. Of products only those stay that are possible where something
+fn too_many_parts(condition: &Expr) -> Error {
+    let text = "this condition holds in too many parts (at most 64): each `!=` doubles them, and so does each `||` of \
+                what may hold at once. Say by the loops' bounds what it says, or make statements of its parts";
+    Error::new_spanned(condition, text)
+}
+
+/// Conjunctions of which one holds at least, some thousand at most. Of products only those stay that are possible where something
 /// is known: of six `i != 0` they are 64, and one where all `i` begin at 0.
 fn alternatives(
     e: &Expr,
@@ -757,6 +766,9 @@ fn alternatives(
                 .iter()
                 .flat_map(|a| right.iter().map(move |b| a.and(b)));
             let both: Vec<System> = both.collect();
+            if both.len() > MOST_PRODUCTS {
+                return Err(too_many_parts(e));
+            }
             let is_possible = |part: &&System| known.and(part).is_empty() != Ok(true);
             let possible: Vec<System> = both.iter().filter(is_possible).cloned().collect();
             // One that never holds keeps its parts, as a statement without tasks does.
@@ -770,6 +782,9 @@ fn alternatives(
         _ => compared(binary, scope, positive),
     }
 }
+
+/// Conjunctions of which those that are impossible are left out.
+const MOST_PRODUCTS: usize = 1024;
 
 /// What one comparison says, or what holds where it does not.
 fn compared(binary: &ExprBinary, scope: &NamesInScope, positive: bool) -> Result<Vec<System>> {

@@ -263,6 +263,30 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "this condition has no exact parts: its numbers are too large; use smaller factors",
     ),
     (
+        "let p = self.p; let q = self.q; let r = self.r; let s = self.s; for i in 0..n {
+         if i == p || i == q || i == r || i == s || i == n - p || i == n - q || i == n - r {
+         S { i }: update a = A[i, i] => {} } }",
+        "i == p || i == q || i == r || i == s || i == n - p || i == n - q || i == n - r",
+        "this condition holds in too many parts (at most 64): each `!=` doubles them, and so does each `||` of \
+         what may hold at once. Say by the loops' bounds what it says, or make statements of its parts",
+    ),
+    (
+        "let p = self.p; let q = self.q; let r = self.r; let s = self.s; for i in 0..n {
+         if i != p && i != q && i != r && i != s && i != n - p && i != n - q && i != n - r {
+         S { i }: update a = A[i, i] => {} } }",
+        "i != p && i != q && i != r && i != s && i != n - p && i != n - q && i != n - r",
+        "this condition holds in too many parts (at most 64): each `!=` doubles them, and so does each `||` of \
+         what may hold at once. Say by the loops' bounds what it says, or make statements of its parts",
+    ),
+    (
+        "let p = self.p; let q = self.q; let r = self.r; let s = self.s; for i in 0..n {
+         if i != p && i != q && i != r { if i != s && i != n - p && i != n - q && i != n - r {
+         S { i }: update a = A[i, i] => {} } } }",
+        "S",
+        "the conditions of `S` hold in too many parts (at most 64): each `!=` of unrelated numbers doubles them, \
+         and so does each `||`. Say by the loops' bounds what they say, or make statements of its parts",
+    ),
+    (
         "for i in 0..n { S { i }: update t = T[i] => {} }",
         "T[i]",
         "`T[i]` is not written by any task before `S` changes it, and it has no store: write it earlier \

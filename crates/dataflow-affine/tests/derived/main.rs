@@ -73,6 +73,19 @@ fn alternatives_are_counted_when_those_are_one_that_can_be_said_as_one() {
     check(&program, &derived, 2).unwrap();
 }
 
+/// Seven took a minute, eight some hours.
+#[test]
+fn a_statement_under_many_unrelated_inequalities_is_refused_at_once() {
+    for n_inequalities in [7, 8, 40] {
+        let faults = edges(&programs::unequal(n_inequalities)).unwrap_err();
+        let told: Vec<_> = faults.iter().map(|f| (f.access, &f.reason)).collect();
+        assert_eq!(told, [(None, &Reason::TooManyParts)], "{n_inequalities}");
+    }
+    let program = programs::unequal(3);
+    let derived = edges(&program).unwrap();
+    check(&program, &derived, 2).unwrap();
+}
+
 #[test]
 fn the_formulas_of_cholesky_are_those_written_by_hand() {
     let program = programs::cholesky();

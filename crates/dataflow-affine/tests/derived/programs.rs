@@ -523,3 +523,22 @@ fn solve() -> Program {
     }
     program
 }
+
+/// A loop whose number differs from so many parameters.
+pub fn unequal(n_inequalities: usize) -> Program {
+    let mut program = Program::default();
+    let n = program.parameter("n");
+    let data = program.family("A", true);
+    let others: Vec<_> = (0..n_inequalities)
+        .map(|at| program.parameter(&format!("p{at}")))
+        .collect();
+    program.each("i", 0, n, |program, i| {
+        for &other in &others {
+            let parts = [System::new([i - other - 1]), System::new([other - i - 1])];
+            program.only_if(disjoint(parts.into()).unwrap());
+        }
+        program.task("T", &[(Update, data, &[i + 0])]);
+        others.iter().for_each(|_| program.unless());
+    });
+    program
+}
