@@ -22,7 +22,7 @@ pub fn race(n: usize, rounds: usize) -> Outcome<Row> {
     let mut plain = Plain::new(n, &*runtime.memory());
     let mut contestants = vec![loops("loop over planes", 2, move || plain.run())?];
     let cubes = Counts([n.div_ceil(64); 3]);
-    let layers = default_blocks(n);
+    let layers = default_blocks(n, 1);
     let depth = default_depth(n, layers, 2);
     for (name, blocks, depth) in [
         ("blocks of 64³, plain order", cubes, 1),

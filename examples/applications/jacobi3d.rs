@@ -57,7 +57,7 @@ pub struct Own {
     /// Sweeps; with --until those between two looks at the change
     #[arg(long, value_name = "SWEEPS", default_value = "25", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
-    /// Blocks along each axis [default: layers that fit into the cache]
+    /// Blocks along each axis [default: layers that fit into the cache, at least one a rank]
     #[arg(long, value_name = "BxBxB")]
     blocks: Option<Counts>,
     /// Sweeps done on a neighbourhood before the next; with 1 the whole cube is swept, then swept again
@@ -113,10 +113,12 @@ const CACHE: usize = 12 << 20;
 /// A layer of blocks should take so many bytes, or tasks become short.
 const LAYER: usize = 512 << 10;
 
-/// Layers of blocks by default: as thin as tasks of some length allow.
-pub fn default_blocks(n: usize) -> Counts {
+/// Layers of blocks by default: as thin as tasks of some length allow, and one for each rank where there are as
+/// many cells.
+pub fn default_blocks(n: usize, n_ranks: usize) -> Counts {
     let thickness = LAYER.div_ceil(16 * n * n).min(n);
-    Counts([n.div_ceil(thickness).min(8191), 1, 1])
+    let layers = n.div_ceil(thickness).max(n_ranks.min(n));
+    Counts([layers.min(8191), 1, 1])
 }
 
 /// How many sweeps behind one another have their layers in the cache: a layer for each, one more at
@@ -189,12 +191,12 @@ fn cut(
         let text = format!("--n {n}: more cells than 64 bits count the bytes of");
         return Err(Failure::refused(text));
     }
-    let blocks = own.blocks.unwrap_or_else(|| default_blocks(n));
+    let n_ranks = settings.n_unstarted().unwrap_or(runtime.n_ranks());
+    let blocks = own.blocks.unwrap_or_else(|| default_blocks(n, n_ranks));
     let simulated = settings.simulate.and(settings.threads);
     let workers = simulated.unwrap_or(runtime.n_threads());
     let depth = own.depth;
     let depth = depth.unwrap_or_else(|| default_depth(n, blocks, workers));
-    let n_ranks = settings.n_unstarted().unwrap_or(runtime.n_ranks());
     let grid = Grid::new(n, blocks, n_ranks).map_err(Failure::refused)?;
     outcome.n = Some(n);
     outcome.precision = Some("f64".into());

@@ -339,6 +339,22 @@ fn a_picture_that_cannot_be_written_keeps_no_rank_from_the_check() {
     assert!(told.stdout.contains("\"verified\":true"), "{told:?}");
 }
 
+/// A cube of few cells was one block: all ranks but the first had nothing to do.
+#[test]
+fn every_rank_has_a_block_by_default_while_there_are_cells() {
+    for (flags, blocks, grid) in [
+        ("--n 20 --ranks 2", "2x1x1", "2x1x1"),
+        ("--n 7 --ranks 3", "3x1x1", "3x1x1"),
+        ("--n 7 --ranks 9", "7x1x1", "7x1x1"),
+        ("--n 20 --ranks 1", "1x1x1", "1x1x1"),
+    ] {
+        let told = told(&format!("{flags} --threads 1"));
+        assert_eq!(told["blocks"], blocks, "{flags}: {told}");
+        assert_eq!(told["grid"], grid, "{flags}: {told}");
+        assert_eq!(told["verified"], true, "{flags}: {told}");
+    }
+}
+
 #[test]
 fn bad_arguments_are_one_line_and_status_two() {
     must_be_refused(&[
