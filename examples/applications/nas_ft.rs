@@ -25,6 +25,7 @@ use common::cli::{self, Example, Failure, Outcome, Settings};
 use common::problem::SLOT;
 use dataflow::Runtime;
 use dataflow::core::rank::Rank;
+use dataflow::core::words::counted;
 use dataflow::linalg::matrix::digest::Digest;
 use dataflow::linalg::scalar::c64;
 use problem::{Extent, Problem};
@@ -170,6 +171,15 @@ fn tell(
 ) -> Result<(), Failure> {
     let problem = &transforms.problem;
     outcome.set("iterations", problem.steps);
+    let class = match settings.own.size {
+        None => format!("class {:?}: ", settings.own.class),
+        Some(_) => String::new(),
+    };
+    let ([planes, sheets], extent) = (transforms.blocks, problem.extent);
+    let steps = counted(problem.steps, "step");
+    outcome.say(format!(
+        "{class}{extent} points, {steps}; blocks {planes}x{sheets}"
+    ));
     outcome.rate("mops", "Mop/s", problem.operations() * 1e-6);
     let own = digest(transforms, runtime.rank());
     outcome.digest = Some(Digest(runtime.all_reduce(own.0, u64::wrapping_add)?).to_string());

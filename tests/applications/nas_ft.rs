@@ -259,6 +259,25 @@ fn without_edges_between_ranks_the_checksums_are_wrong_and_nothing_travels() {
     assert_eq!(told["messages"], 0);
 }
 
+/// The page for people gave checksums without the size that they are of.
+#[test]
+fn people_are_told_what_was_transformed() {
+    for (flags, says) in [
+        (
+            "--class S",
+            "class S: 64x64x64 points, 6 steps; blocks 16x16\n",
+        ),
+        (
+            "--size 4x4x4 --iterations 1",
+            "\n4x4x4 points, 1 step; blocks 4x4\n",
+        ),
+    ] {
+        let words = ["nas_ft"].into_iter().chain(flags.split(' '));
+        let answer = common::cli::answer(&nas_ft::EXAMPLE, words, nas_ft::transform);
+        assert!(answer.stdout.contains(says), "{answer:?}");
+    }
+}
+
 #[test]
 fn bad_arguments_are_one_line_and_status_two() {
     must_be_refused(&[
