@@ -60,6 +60,9 @@ pub fn inverse_norm<T: Scalar, E>(
         // The gradient of ‖A⁻¹x‖₁ is A⁻ᴴξ with ξ = sign(A⁻¹x).
         x.iter_mut().for_each(|x| *x = sign(*x));
         solve(Op::ConjTranspose, &mut x)?;
+        if !x.iter().all(|x| x.is_finite()) {
+            return Ok(f64::INFINITY);
+        }
         let steepest = x.iter().map(|x| x.modulus()).enumerate();
         let steepest = steepest.max_by(|(_, a), (_, b)| a.total_cmp(b));
         // Its product with x is ‖A⁻¹x‖₁: no unit vector promises more.
@@ -176,6 +179,19 @@ mod tests {
             (0.999..3.0).contains(&ratio),
             "{case}: {estimate} of {exact}"
         );
+    }
+
+    #[test]
+    fn an_adjoint_solution_that_overflows_makes_the_estimate_infinite() {
+        for bad in [f64::NAN, f64::INFINITY] {
+            let solve = |op, x: &mut [f64]| {
+                if op == Op::ConjTranspose {
+                    x[1] = bad;
+                }
+                Ok::<_, std::convert::Infallible>(())
+            };
+            assert_eq!(inverse_norm(2, solve), Ok(f64::INFINITY), "{bad}");
+        }
     }
 
     /// ‖A‖₁·‖A⁻¹‖₁ with A⁻¹ column by column.
