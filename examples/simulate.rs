@@ -47,7 +47,7 @@ const EXAMPLE: cli::Example = cli::Example {
     mut_arg("n", |n| n.help("Order of the problem [default: 15360]")),
     mut_arg("nb", |nb| nb.help("Order of a tile [default: 256]")),
     mut_arg("costs", |costs| costs.help(
-        "What tasks and bytes cost: a file of the form of [default: examples/simulate/costs.json]"
+        "What tasks and bytes cost: a file like the default one [default: examples/simulate/costs.json]"
     )),
     mut_arg("input", |input| input.help(
         "The machine: an hwloc XML file, or a copy of /sys/devices/system [default: this one]"
@@ -284,7 +284,7 @@ impl CostsFile {
             ),
             Some(path) => {
                 let name = path.display().to_string();
-                let text = std::fs::read_to_string(path);
+                let text = cli::text_of(path);
                 let text = text.map_err(|error| wrong_costs(&name, error))?;
                 (name, text)
             }

@@ -17,8 +17,10 @@
 use crate::Runtime;
 use crate::calls::factored::steps::AUTO;
 use crate::calls::factored::{self, CholeskyFactor, Factors, Lu, LuFactor, QrFactor, steps};
-use crate::calls::site::expect_square;
-use crate::calls::site::{Site, array, array_of, expect_rows, finite, is_small, of_columns};
+use crate::calls::site::{
+    Site, array, array_of, expect_rows, expect_square, expect_square_system, finite, is_small,
+    of_columns,
+};
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::TiledMatrix;
 use dataflow_linalg::scalar::Scalar;
@@ -435,7 +437,7 @@ fn is_hermitian<T: Scalar>(elements: &[T], n: usize) -> bool {
 
 /// X of A·X = B: by Cholesky if A looks definite and is, by LU otherwise.
 fn solve<T: Scalar>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Result<Array2<T>, LinalgError> {
-    expect_square(a.dim())?;
+    expect_square_system(a.dim())?;
     expect_rows(b.dim(), a.nrows())?;
     let is_definite = is_definite_at_a_glance(a);
     if is_small(a.dim()) && is_small(b.dim()) {

@@ -154,6 +154,16 @@ pub(crate) fn expect_square((m, n): (usize, usize)) -> Result<(), LinalgError> {
     }
 }
 
+/// The same of one that is solved with: whoever has another meant least squares.
+pub(crate) fn expect_square_system((m, n): (usize, usize)) -> Result<(), LinalgError> {
+    match m == n {
+        true => Ok(()),
+        false => Err(LinalgError::Shape(format!(
+            "matrix is {m} x {n} (must be square; `least_squares` takes any shape)"
+        ))),
+    }
+}
+
 /// An error about shapes, and by which names the matrices go that were given one.
 pub(crate) fn called<T: Scalar, const N: usize>(
     error: LinalgError,

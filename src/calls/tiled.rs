@@ -11,7 +11,7 @@
 use crate::calls::copy::{copy, whole};
 use crate::calls::factored::steps::{AUTO, alike};
 use crate::calls::factored::{TiledCholeskyFactor, TiledLuFactor, TiledQrFactor, steps};
-use crate::calls::site::{called, expect_rows, expect_square_tiles};
+use crate::calls::site::{called, expect_rows, expect_square_system, expect_square_tiles};
 use dataflow_core::port::Executor;
 use dataflow_linalg::LinalgError;
 use dataflow_linalg::matrix::{Layout, Structure, TiledMatrix};
@@ -210,7 +210,8 @@ impl<T: Scalar> Tiled<T> for TiledMatrix<T> {
     }
 
     fn solve(&self, b: &Self, on: &dyn Executor) -> Result<Self, LinalgError> {
-        expect_square_tiles(self)?;
+        expect_square_system((self.rows(), self.cols()))
+            .map_err(|error| called(error, [("A", self)]))?;
         let x = solved(self, b, on)?;
         let Err(overflow) = steps::expect_finite(&x, on) else {
             return Ok(x);

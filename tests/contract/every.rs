@@ -523,7 +523,7 @@ fn help_says_of_a_shared_flag_what_the_example_does_with_it() {
         (
             "simulate",
             "--costs",
-            "[default: examples/simulate/costs.json]",
+            "a file like the default one [default: examples/simulate/costs.json]",
         ),
     ] {
         let help = run(example, &["--help"]).stdout;

@@ -245,6 +245,13 @@ fn wrong_costs_and_questions_are_refused() {
     for word in ["wrong.json", "kernels[0]", "-1", "above 0", "line 2"] {
         assert!(failed.error_line().contains(word), "{}", failed.stderr);
     }
+    if cfg!(unix) {
+        // It was read until no memory was left.
+        let failed = simulated("cholesky --n 50", "/dev/zero", &[]);
+        assert_eq!(failed.object()["error"]["kind"], "wrong_costs");
+        let says = "/dev/zero: more than 64 MiB";
+        assert!(failed.stderr.contains(says), "{}", failed.stderr);
+    }
     // Hosts that no memory holds, and more than can be counted.
     for (at, cores, key) in [
         (0, "\"numa\": { \"cores\": [4294967296] }", "numa.cores"),

@@ -219,6 +219,10 @@ fn calls_on_matrices_in_tiles_call_them_by_their_names() {
             "matrix is 2 x 3 (must be square): A is \"K\"",
         ),
         (
+            wide.solve(&side, &Inline),
+            "matrix is 2 x 3 (must be square; `least_squares` takes any shape): A is \"K\"",
+        ),
+        (
             wide.least_squares(&side, &Inline),
             "right-hand sides of 4 x 1 for a matrix of 2 rows: A is \"K\", B is \"R\"",
         ),

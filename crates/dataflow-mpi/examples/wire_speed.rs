@@ -20,7 +20,26 @@ const SIZES: [usize; 7] = [8, 512, 4096, 16 << 10, 64 << 10, 1 << 20, 4 << 20];
 /// Something there and back, rank 0 sends first; shows what came.
 type PingPong<'a> = Box<dyn FnMut(&[u8], &mut dyn FnMut(&[u8])) + 'a>;
 
+const HELP: &str = "\
+Measures what a transport costs beside the sockets, or the MPI, below it: microseconds one way, for \
+each size of a message.
+
+Usage: wire_speed            over sockets, with a second process that it starts
+       mpirun -n 2 wire_speed    over MPI (built with --features mpi)
+";
+
 fn main() -> Result<(), Error> {
+    match std::env::args().nth(1).as_deref() {
+        None => {}
+        Some("--help" | "-h") => {
+            print!("{HELP}");
+            return Ok(());
+        }
+        Some(other) => {
+            eprintln!("wire_speed: {other}: it takes no arguments (--help says what it measures)");
+            std::process::exit(2);
+        }
+    }
     #[cfg(feature = "mpi")]
     if dataflow_mpi::start::Launched::of(variable)?.is_some() {
         return over_mpi();

@@ -349,7 +349,7 @@ impl CostFile {
     /// If it cannot be read, or is no such file: which key is wrong, in which line, and what is allowed.
     pub fn read(path: &Path) -> Result<CostFile, WrongCosts> {
         let wrong = |error: String| WrongCosts(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = super::text_of(path).map_err(|error| wrong(error.to_string()))?;
         CostFile::parse(&text).map_err(|WrongCosts(error)| wrong(error))
     }
 

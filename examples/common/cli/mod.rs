@@ -72,7 +72,8 @@ use std::any::Any;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -574,4 +575,16 @@ fn is_short(flag: &str) -> bool {
 fn error_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("error: {}\n", words.join(" "))
+}
+
+/// The text of a file that people or programs of ours write, such as costs and hosts: one that goes on without
+/// end is none.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    const MOST: u64 = 64 << 20;
+    let mut text = String::new();
+    File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST {
+        true => Err(io::Error::other("more than 64 MiB, which no such file has")),
+        false => Ok(text),
+    }
 }

@@ -867,7 +867,7 @@ impl Flags {
             None => self.peers.clone(),
             Some(file) => {
                 let unread = |fault| Failure::input_unreadable(file, fault);
-                Seat::hosts(&std::fs::read_to_string(file).map_err(unread)?)
+                Seat::hosts(&super::text_of(file).map_err(unread)?)
             }
         };
         let token = Seat::token(variable).map_err(wrong_variable)?;

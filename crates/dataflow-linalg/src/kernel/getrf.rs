@@ -9,9 +9,9 @@
 use ::faer::prelude::{Reborrow, ReborrowMut};
 use ::faer::{MatMut, MatRef};
 
-use super::columns::right_of_piece;
 use super::larfg::contiguous;
 use super::panel::{LEAF, PivotChoice, divide, factor_columns};
+use super::pieces::right_of_piece;
 use super::product::product;
 use super::scratch::with_scratch;
 use super::{Backend, Diagonal, Op, Side, Triangle, trsm_op};

@@ -50,6 +50,7 @@ pub mod nested;
 #[cfg(feature = "openblas")]
 pub mod openblas;
 mod panel;
+mod pieces;
 mod potrf;
 mod prepare;
 mod product;
@@ -70,15 +71,14 @@ mod vectors;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use columns::{
-    FactoredPanel, RowMoves, getrf_below, getrf_from, getrf_right, solve_unit_rows,
-};
+pub(crate) use columns::{FactoredPanel, RowMoves, getrf_from, getrf_right};
 pub use gemm::{gemm, gemm_add, gemm_op};
 pub use geqrt::{gemqrt, geqrt, orgqr};
 pub use getrf::{eliminate, getrf, getrf_unpivoted, laswp};
 pub use herk::{herk, herk_add};
 pub(crate) use larfg::sum_of_squares;
 pub use leading::solve_leading;
+pub(crate) use pieces::{getrf_below, solve_unit_rows};
 pub(crate) use potrf::with_potrf;
 pub use potrf::{LARGEST_WHOLE, NotPositive, potrf, potrf_whole};
 pub(crate) use prepare::prepare;
