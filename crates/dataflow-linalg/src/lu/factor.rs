@@ -13,7 +13,8 @@
 //! lies. All else is the same.
 //!
 //! The panel has one arithmetic on every grid, and the updates of a tile form one chain in the
-//! order of k; so the bits of L, U and P depend on the matrix, the tile order and the backend only.
+//! order of k; so the bits of L, U and P depend on the matrix, the tile order and the backend only; with partial
+//! pivoting and faer's products, where tiles are worked on in pieces, on the order of these instead.
 //!
 //! # Elsewhere
 //! Both ends of every edge: `edges`; the numbers of flows: `flows`; how rows play: `tournament`; the bodies:

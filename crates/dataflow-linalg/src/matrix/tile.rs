@@ -51,8 +51,8 @@ pub enum Format {
     },
     /// As [`ColumnMajor`](Self::ColumnMajor) in memory, but worked on in pieces of this order (at least 1).
     ///
-    /// A sum has as many parts as with tiles of that order: so Cholesky has the same bits in all tiles whose
-    /// order is a multiple of it.
+    /// A sum has as many parts as with tiles of that order: so Cholesky, and LU with partial pivoting, have the
+    /// same bits in all tiles whose order is a multiple of it.
     CutColumns {
         /// Rows and columns of a piece.
         order: usize,
